@@ -55,8 +55,8 @@ def test_labels_reveal_what_the_law_says(attacks: ModuleType) -> None:
     """One query with two classes: an outcome of probability p with the record and q without has AUC
     (1 + p − q)/2.
 
-       Without noise the attack always succeeds. On many queries no attack does better than (ε, δ)
-       allows.
+    Without noise the attack always succeeds. On many queries no attack does better than (ε, δ)
+    allows.
     """
     rng = np.random.default_rng(0)
 

@@ -30,9 +30,8 @@ def lower_bound(
     """Return ε ≥ log((Pr_P[event] − δ)/Pr_Q[event]) by Clopper–Pearson intervals; 0: nothing was
     found.
 
-       Half of the trials choose direction and event, the other half are counted. So with 95 %
-       confidence no smaller ε
-    holds at δ, whatever the samplers do.
+    Half of the trials choose direction and event, the other half are counted. So with 95 %
+    confidence no smaller ε holds at δ, whatever the samplers do.
     """
     whole("trials", trials, 2)
     between_0_and_1("delta", delta)
@@ -71,12 +70,10 @@ def worst_pair(
     """Find the neighbouring histograms, [classes] each, whose answers differ most; from public
     facts only.
 
-       Class 0 has an even share of the votes or more, or one of `largest`; the others are spread
-       over 1, 2 or all other
-       classes, and one of them gets a vote of class 0. Answers differ by the larger Rényi
-       divergence of order 2: higher
-       orders weigh events that are too rare for an audit. `log_law` maps votes to log-probabilities
-       [queries, outcomes].
+    Class 0 has an even share of the votes or more, or one of `largest`; the others are spread over
+    1, 2 or all other classes, and one of them gets a vote of class 0. Answers differ by the larger
+    Rényi divergence of order 2: higher orders weigh events that are too rare for an audit.
+    `log_law` maps votes to log-probabilities [queries, outcomes].
     """
     whole("teachers", teachers, 1)
     whole("classes", classes, 2)
@@ -107,8 +104,8 @@ def audit(
     """Return the lower bound for a run of `queries` queries, all at the pair: one teacher may
     change every vote.
 
-       `draw` releases [queries, ...] at votes [queries, classes]; `evidence` is the log-likelihood
-       ratio of each query.
+    `draw` releases [queries, ...] at votes [queries, classes]; `evidence` is the log-likelihood
+    ratio of each query.
     """
     whole("queries", queries, 1)
     chunk = max(1, 2_000_000 // (queries * len(pair[0])))

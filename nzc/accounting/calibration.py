@@ -33,11 +33,9 @@ def calibrate(
     rough      leave out the numeric bound of LNMax, GNMax, Gumbel and screens: up to two fifths too
                much noise, at once
 
-       The result costs from (1 − 1e-3) of `epsilon` to all of it. It costs less only where a bound
-       jumps: where noise that
-       is less by 1e-8 costs more than `epsilon`, as at a large δ, which alone pays for much noise.
-       InputError: no noise up
-    to 1e117 is enough.
+    The result costs from (1 − 1e-3) of `epsilon` to all of it. It costs less only where a bound
+    jumps: where noise that is less by 1e-8 costs more than `epsilon`, as at a large δ, which alone
+    pays for much noise. InputError: no noise up to 1e117 is enough.
 
         >>> import nzc
         >>> nzc.calibrate(nzc.LNMax, epsilon=1, delta=1e-5, queries=1000)

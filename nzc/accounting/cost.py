@@ -137,8 +137,8 @@ class Cost:
         """Return the exact ε at δ, a lower bound on it, and the best Rényi order; None where there
         is none.
 
-           One round is composed exactly (`composition`). Of several the Rényi costs add, as queries
-           may depend on labels.
+        One round is composed exactly (`composition`). Of several the Rényi costs add, as queries
+        may depend on labels.
         """
         if delta not in self._found:
             self._found[delta] = self._exact_epsilon(delta)

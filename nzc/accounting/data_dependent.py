@@ -63,10 +63,9 @@ def by_paper(
     """Return ε at δ by the papers' own method: their orders, and the conversion of Mironov 2017,
     Proposition 3.
 
-       Of a bound, histograms [queries, classes], and the probability that each is answered
-       [queries]: as in the authors'
-       scripts, a label behind a screen costs its share. Gaussian noise decides the orders of a
-       mixture.
+    Of a bound, histograms [queries, classes], and the probability that each is answered [queries]:
+    as in the authors' scripts, a label behind a screen costs its share. Gaussian noise decides the
+    orders of a mixture.
     """
     orders = max((bound.orders for bound, _, _ in released), key=len)
     rdp = sum(share @ bound.cost(histograms)(orders) for bound, histograms, share in released)

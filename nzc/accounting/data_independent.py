@@ -151,8 +151,8 @@ def optimal_pure(epsilon0: float, releases: int, delta: float) -> float:
     """Return the exact ε of `releases` (ε₀, 0)-private releases, rounded up (Kairouz, Oh, Viswanath
     2015, Theorem 3.3).
 
-       δ(ε) = Σ_l C(k, l) (e^((k−l) ε₀) − e^(ε + l ε₀))₊ / (1 + e^ε₀)^k is that of randomised
-       response; by bisection.
+    δ(ε) = Σ_l C(k, l) (e^((k−l) ε₀) − e^(ε + l ε₀))₊ / (1 + e^ε₀)^k is that of randomised response;
+    by bisection.
     """
     if not epsilon0 < _DETERMINISTIC:
         return np.inf

@@ -91,11 +91,10 @@ def largest_divergence(pairs: Pairs, queries: int, orders: Floats) -> Floats:
     """Return the largest Rényi divergence of each query's pairs, both directions, [queries,
     orders]; 0 without pairs.
 
-       D_α grows with α, and (α − 1) D_α is convex in it. So is the largest one, which is above the
-       line through its values
-       at two lower orders. A pair that is below this line at the upper of two orders is never the
-       largest between them.
-    The grid of orders is bisected, and such pairs are dropped on the way.
+    D_α grows with α, and (α − 1) D_α is convex in it. So is the largest one, which is above the
+    line through its values at two lower orders. A pair that is below this line at the upper of two
+    orders is never the largest between them. The grid of orders is bisected, and such pairs are
+    dropped on the way.
     """
     ascending = np.argsort(orders)
     columns, last = np.zeros((len(orders), queries)), len(orders) - 1
@@ -157,9 +156,8 @@ class _Candidates(NamedTuple):
     """Ordered pairs of laws (P, Q), prepared for D_α(P ‖ Q) at any order.
 
     With r = p/q and Σp = Σq = 1, e^((α−1) D_α) − 1 = Σ q (r^α − 1 − α(r − 1)). All terms are ≥ 0
-    and vanish to second
-    order at r = 1. So nothing cancels, and moving every r away from 1 by the error of the laws
-    gives an upper bound.
+    and vanish to second order at r = 1. So nothing cancels, and moving every r away from 1 by the
+    error of the laws gives an upper bound.
     """
 
     query: Ints  # [candidates]

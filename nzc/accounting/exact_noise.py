@@ -38,8 +38,7 @@ class StandardLaw:
     quantile  z = F⁻¹(u) of a float64 array of multiples of 2^-53 from 0 to 1, with an error of
               2^-33 (1 + |z|) at most
     precise   `precise(mp, u)` is z = F⁻¹(u) by the mpmath context `mp`. u is a multiple of 2^-b
-              within (0, 1), mp.prec
-              is 2b, and the error must be at most 2^-b (1 + |z|)
+              within (0, 1), mp.prec is 2b, and the error must be at most 2^-b (1 + |z|)
     """
 
     quantile: Callable[[Floats], Floats]

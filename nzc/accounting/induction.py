@@ -183,9 +183,8 @@ def corners_of(
 ) -> tuple[Floats, Floats]:
     """Return p and q of outcomes a, c and b [pairs, 3] at the corners of the cells that are used.
 
-       H in a cell is at most the mean of those of its corners if there line a, p_a − s q_a, is
-       raised by the e_a of the
-    cell, and line b, 1 − p_b − s (1 − q_b), by its e_b.
+    H in a cell is at most the mean of those of its corners if there line a, p_a − s q_a, is raised
+    by the e_a of the cell, and line b, 1 − p_b − s (1 − q_b), by its e_b.
     """
     p_a, p_c, p_b = p
     e_a, e_b = (_at_corners(np.where(used, e, 0.0)) for e in (e_a, e_b))

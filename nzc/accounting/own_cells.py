@@ -46,8 +46,8 @@ def own_cells_cost(
     """Return the cost where one record moves: of queries that a count `moved` in, or that it left
     and entered.
 
-       Others keep their law. Where a record may change in its label only, `single` is None. Proof:
-       docs/proofs.md.
+    Others keep their law. Where a record may change in its label only, `single` is None. Proof:
+    docs/proofs.md.
     """
 
     def neighbourhoods(order: float) -> list[Iterable[tuple[Pairs, Ints]]]:

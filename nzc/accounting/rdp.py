@@ -45,8 +45,8 @@ def to_epsilon(
     """Return the smallest ε over all orders, to 0.1 %, and its order; (inf, nan) where all costs
     are infinite.
 
-       `rdp` maps orders to the total Rényi cost, [orders]. The grid is extended and refined; every
-       order gives a bound.
+    `rdp` maps orders to the total Rényi cost, [orders]. The grid is extended and refined; every
+    order gives a bound.
     """
     values = cks(rdp(orders), orders, delta)
     for _ in range(_ROUNDS):

@@ -75,9 +75,8 @@ def plan(
     """Choose the plan for a run that asks so many queries under each bound; `order` and `beta`
     replace chosen values.
 
-       Order and noise are the best for a run that costs `_EXPECTED` of its data-independent bound.
-       The bound grows e-fold
-    when as many teachers change as the smallest noise's deviation has votes.
+    Order and noise are the best for a run that costs `_EXPECTED` of its data-independent bound. The
+    bound grows e-fold when as many teachers change as the smallest noise's deviation has votes.
     """
     between_0_and_1("delta", delta)
     beta = (

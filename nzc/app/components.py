@@ -99,9 +99,8 @@ def build_components(cfg: DictConfig, choices: Mapping[str, str], figures: bool)
 def build_policy(cfg: DictConfig, teachers: Teachers, rows: Callable[[], int]) -> LabelingPolicy:
     """Return the rules of labeling, of which ε follows, built and checked.
 
-       The noise of the aggregator that is null is set in `cfg`: it spends `budget.epsilon`. `rows`
-       returns how many rows
-    can be asked, where the noise depends on that.
+    The noise of the aggregator that is null is set in `cfg`: it spends `budget.epsilon`. `rows`
+    returns how many rows can be asked, where the noise depends on that.
     """
     rounds: Any = list(cfg.rounds) if OmegaConf.is_list(cfg.rounds) else cfg.rounds
     selection = QuerySelection(cfg.query_choice, rounds)

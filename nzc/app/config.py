@@ -101,8 +101,8 @@ def names_of(cfg: DictConfig, choices: Mapping[str, Any]) -> dict[str, str]:
     """Return what results and tracker call dataset, teachers, aggregator and student: the options,
     as they were typed.
 
-       A class that was typed in place of the option's (`_target_`) is the name; so is a kind of
-       torchvision's datasets.
+    A class that was typed in place of the option's (`_target_`) is the name; so is a kind of
+    torchvision's datasets.
     """
     names = {}
     for group in _NAMING:

@@ -91,8 +91,8 @@ def prepare(
 ) -> PreparedJob:
     """Build and check everything, also the tracker's address. An InputError leaves nothing behind.
 
-    A job of a sweep draws no figures by default, and does not check the address: the sweep has
-    done so.
+    A job of a sweep draws no figures by default, and does not check the address: the sweep has done
+    so.
     """
     require_writable("paths.output", Path(cfg.paths.output))
     run_params(cfg, choices)  # every value can be resolved

@@ -43,17 +43,16 @@ Settings = Sequence[str] | Mapping[str, Any]
 def run(settings: Settings = (), /, **more: Any) -> RunResult:
     """Do what `nzc KEY=VALUE …` does, and return the result; `result.folder` holds everything else.
 
-           result = nzc.run({"aggregator": "gnmax", "aggregator.sigma": 3, "teachers": {"count":
-           50}}, tracking="none")
-        result = nzc.run(["aggregator=gnmax", "aggregator.sigma=3"])
-           result.accuracy, result.epsilon.published, result.labels, result.predictions,
-           result.probabilities
+        result = nzc.run({"aggregator": "gnmax", "aggregator.sigma": 3, "teachers": {"count": 50}},
+        tracking="none") result = nzc.run(["aggregator=gnmax", "aggregator.sigma=3"])
+        result.accuracy, result.epsilon.published, result.labels, result.predictions,
+        result.probabilities
 
     settings  the keys of `nzc --help` with Python values, nested or dotted; or overrides as typed
     more      the same by keyword
 
-       Hydra's global state, the umask and `sys.path` are as before when this returns. InputError: a
-       value cannot be used.
+    Hydra's global state, the umask and `sys.path` are as before when this returns. InputError: a
+    value cannot be used.
     """
     begun, overrides = time.time(), as_overrides(settings, more)
     with _undone(overrides):
@@ -82,8 +81,8 @@ def sweep(settings: Settings = (), /, **more: Any) -> "DataFrame":
     settings, more  as of `nzc.run`; each list, range or array is a grid of values, and a tuple is
                     one value: a list
 
-       `jobs.attrs["folder"]` has the page report.html. A job that failed has its error in the
-       column `failure`.
+    `jobs.attrs["folder"]` has the page report.html. A job that failed has its error in the column
+    `failure`.
     InputError: a key or value of the grid is wrong; then no job has begun.
     """
     from nzc.sweeps.table import read_sweep  # imports pandas

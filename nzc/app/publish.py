@@ -77,11 +77,10 @@ def publish_run(
     """Create the folder `dest`, whole or not at all, with what may be published of the run in
     `folder`.
 
-       Return in lines what it costs, and what all folders about these people cost. `store`, which
-       may be the ledger's
-       file, and `name`, that of the people, are by default those of the run's configuration.
-       InputError: the run may not
-    be published, is not as it was written, or `dest` exists or cannot be created.
+    Return in lines what it costs, and what all folders about these people cost. `store`, which may
+    be the ledger's file, and `name`, that of the people, are by default those of the run's
+    configuration. InputError: the run may not be published, is not as it was written, or `dest`
+    exists or cannot be created.
     """
     files, result, cfg = read_run(folder)
     free = not dest.exists() and folder.resolve() not in dest.resolve().parents

@@ -186,8 +186,8 @@ def _checked_jobs(config: DictConfig) -> list[SweepJob]:
 def _folders(config: DictConfig, typed: str, configs: Sequence[DictConfig]) -> list[str]:
     """Return the folder of each job below that of the sweep, which `typed` names.
 
-    InputError: two jobs have one folder, or it is not below the sweep's, or has files that nzc
-    did not make.
+    InputError: two jobs have one folder, or it is not below the sweep's, or has files that nzc did
+    not make.
     """
     jobs: dict[str, int] = {}
     for number, cfg in enumerate(configs):
@@ -247,9 +247,8 @@ def expand_rows(config: DictConfig) -> list[SweepRow]:
 def plan_jobs(config: DictConfig) -> list[SweepJob]:
     """Return the jobs of the sweeper `rows`: every row with every point of the grid.
 
-       The grid is that of the sweep file, `hydra.sweeper.params`, and of the command line. A row's
-       value of a key replaces
-    the grid's.
+    The grid is that of the sweep file, `hydra.sweeper.params`, and of the command line. A row's
+    value of a key replaces the grid's.
     """
     parser = OverridesParser.create(config_loader=GlobalHydra.instance().config_loader())
     typed, params = list(config.hydra.overrides.task), config.hydra.sweeper.get("params") or {}

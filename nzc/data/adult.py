@@ -29,10 +29,9 @@ class Adult(Dataset):
     """adult.data is private; the first `public` rows of adult.test are public, its other rows are
     the test split.
 
-       So row i of the votes that the PATE papers published is public row i. Categories are one-hot
-       encoded and numbers
-       standardised, both by the public rows only: a category that no public row has becomes zeros
-       (Becker, Kohavi 1996).
+    So row i of the votes that the PATE papers published is public row i. Categories are one-hot
+    encoded and numbers standardised, both by the public rows only: a category that no public row
+    has becomes zeros (Becker, Kohavi 1996).
     """
 
     root: str

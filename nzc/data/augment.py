@@ -47,8 +47,8 @@ class RowWise(ABC):
 class Affine(RowWise):
     """Random affine maps of images: turned by up to ±rotate degrees, scaled by 1 ± scale a side,
     moved by ±shift of the
-       side and sheared by ±shear, each by its own uniform draws. Rows that are not images stay as
-       they are.
+    side and sheared by ±shear, each by its own uniform draws. Rows that are not images stay as they
+    are.
     """
 
     rotate: NotNegative = 0.0
@@ -84,9 +84,8 @@ class Affine(RowWise):
 class Strong:
     """Strong augmentation for consistency training: it may hide much of a row, but not its class.
 
-       Of images in colour, half are inverted too: without `colour`, a network knows an image by its
-       colours (Chen et al.
-    2020, arXiv 2002.05709, section 3.2). Values stay within the batch's.
+    Of images in colour, half are inverted too: without `colour`, a network knows an image by its
+    colours (Chen et al. 2020, arXiv 2002.05709, section 3.2). Values stay within the batch's.
     """
 
     affine: Affine | None  # of images

@@ -58,13 +58,11 @@ class ImageFile(NamedTuple):
 class Folder(Dataset):
     """path/CLASS/IMAGE in any format that Pillow reads. Names that begin with a dot are ignored.
 
-       An image is known by its file name, whatever its class: the name alone decides its split and
-       its teacher. Folders of
-       declared `classes` may be missing. Images become grey or RGB, of 8 bits; what is transparent
-       lies on white. Images
-       of `public`, where this is a folder, have no class, and lie in folders of any depth; those of
-       `test` lie as in path.
-    conf/dataset/folder.yaml explains the keys.
+    An image is known by its file name, whatever its class: the name alone decides its split and its
+    teacher. Folders of declared `classes` may be missing. Images become grey or RGB, of 8 bits;
+    what is transparent lies on white. Images of `public`, where this is a folder, have no class,
+    and lie in folders of any depth; those of `test` lie as in path. conf/dataset/folder.yaml
+    explains the keys.
     """
 
     path: str

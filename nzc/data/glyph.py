@@ -62,8 +62,8 @@ class Glyph(Dataset):
     """Grey images of 28 × 28 pixels, each with its own affine map, stroke weight, blur, contrast
     and noise.
 
-       Item i of a split depends on (seed, split, i) only, so private records are drawn where a
-       teacher needs them.
+    Item i of a split depends on (seed, split, i) only, so private records are drawn where a teacher
+    needs them.
     """
 
     seed: CountOrZero
@@ -184,7 +184,8 @@ def _in_chunks(draw: Callable[[Ints], AnyArray], items: Ints) -> AnyArray:
 def _render(fields: AnyArray, numbers: Floats, noise: AnyArray) -> AnyArray:
     """Render images of distance fields: ink is where the distance to the outline, through the
     affine map and with the
-    stroke weight added, is above 0; the edge is as wide as the blur."""
+    stroke weight added, is above 0; the edge is as wide as the blur.
+    """
     import torch
     from torch.nn import functional as F
 

@@ -43,11 +43,10 @@ class Npz(Dataset):
     """Arrays x [rows, ...], y [rows] with classes 0, 1, …, and optionally role, group, id and
     budget, each [rows].
 
-       conf/dataset/npz.yaml explains arrays and keys. Rows with the shape of images become images
-       of bytes, if x is of
-       uint8, all its public values are from 0 to 1, or `range` is given. Other numbers, true and
-       false are features,
-    standardised by the public rows. Of a folder's x.npy, each teacher reads its own rows only.
+    conf/dataset/npz.yaml explains arrays and keys. Rows with the shape of images become images of
+    bytes, if x is of uint8, all its public values are from 0 to 1, or `range` is given. Other
+    numbers, true and false are features, standardised by the public rows. Of a folder's x.npy, each
+    teacher reads its own rows only.
     """
 
     path: str

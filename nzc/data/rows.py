@@ -99,8 +99,8 @@ def gather(parts: Iterable[AnyArray], held: int = _HELD) -> AnyArray | FileRows:
     """Return all rows of the parts, each [rows, ...] of one type and shape of rows; there is one
     part at least.
 
-       More than `held` bytes of rows lie in a temporary file without a name, which the system
-       removes at the end.
+    More than `held` bytes of rows lie in a temporary file without a name, which the system removes
+    at the end.
     """
     kept: list[AnyArray] = []
     file: IO[bytes] | None = None

@@ -297,10 +297,9 @@ def by_share(units: Ints, named: bool, private: float, public: float, seed: int)
 
     units  keys of the names of records or groups (`named`), or row numbers
 
-       A name decides alone, by a hash: whatever becomes of other records, this one keeps its split,
-       and the shares hold on
-       average. Row numbers, and names where nothing is private, are drawn without replacement: the
-       shares are exact.
+    A name decides alone, by a hash: whatever becomes of other records, this one keeps its split,
+    and the shares hold on average. Row numbers, and names where nothing is private, are drawn
+    without replacement: the shares are exact.
     InputError: a split would be empty, other than the private one where `private` is 0.
     """
     if private + public >= 1:
@@ -328,10 +327,9 @@ def to_drop(
     """Return the people whose private rows are left out; say how many people (of the `names`) have
     `others` too.
 
-       `drop` leaves out private rows, not public ones, whose absence from a published folder would
-       tell who is private:
-       which rows remain follows from public files, so ε holds between private data of the people
-       whom these do not name.
+    `drop` leaves out private rows, not public ones, whose absence from a published folder would
+    tell who is private: which rows remain follows from public files, so ε holds between private
+    data of the people whom these do not name.
     """
     shared = {where: private & found for where, found in others.items()}
     every = frozenset[Any]().union(*shared.values())

@@ -45,11 +45,10 @@ class Table(Dataset):
     """Private records with labels in one file, public rows without labels in another; optionally
     test rows in a third.
 
-       conf/dataset/table.yaml explains the keys. Features are fitted on the public file; nothing
-       learns from its labels.
-       Of each private row only features (4 bytes each), label and group (8 bytes each) are kept, so
-       a file may be larger
-    than the memory. The group tells people apart, or else the id, unless ids are row numbers.
+    conf/dataset/table.yaml explains the keys. Features are fitted on the public file; nothing
+    learns from its labels. Of each private row only features (4 bytes each), label and group (8
+    bytes each) are kept, so a file may be larger than the memory. The group tells people apart, or
+    else the id, unless ids are row numbers.
     """
 
     private: str

@@ -93,9 +93,8 @@ def read_table(
     columns       read only these; None: all
     csv_settings  of a CSV file: those of `_csv_chunks`
 
-       ColumnError: two columns have one name, the encoding is another, or the file's name does not
-       say what it is. Other
-    errors are those of pandas and pyarrow.
+    ColumnError: two columns have one name, the encoding is another, or the file's name does not say
+    what it is. Other errors are those of pandas and pyarrow.
     """
     path = Path(path)
     ending = next(
@@ -267,9 +266,8 @@ def is_utf8(path: str | Path) -> bool:
 class Column:
     """How one column becomes features; everything was measured on the public rows.
 
-       A category has a feature for each value. A number is a feature, and so is each part of a
-       date: standardised, and 0
-    where missing.
+    A category has a feature for each value. A number is a feature, and so is each part of a date:
+    standardised, and 0 where missing.
     """
 
     name: str
@@ -390,9 +388,8 @@ def _index(text: pd.Series) -> pd.Index:
 def _plain(values: pd.Series) -> pd.Series:
     """Return dates, durations and objects as text; values of other types as they are.
 
-       pandas would choose one form for all values of a column: a fraction of a second in one cell
-       is then in the text of
-    all. Here midnight is a date, and a fraction ends with its last digit.
+    pandas would choose one form for all values of a column: a fraction of a second in one cell is
+    then in the text of all. Here midnight is a date, and a fraction ends with its last digit.
     """
     if isinstance(values.dtype, pd.CategoricalDtype):
         values = values.astype(object)
@@ -466,8 +463,8 @@ def measured(
     given  whether values that are no numbers or no dates count as missing, if they are one, or up
            to half of all
 
-       ColumnError: it says how many values are no numbers or no dates. What a value is read as
-       depends on it alone.
+    ColumnError: it says how many values are no numbers or no dates. What a value is read as depends
+    on it alone.
     """
     if kind == NUMBER and values.dtype == object:
         values = values.map(partial(_as_written, format=format))

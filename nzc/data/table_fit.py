@@ -338,9 +338,8 @@ def _category(values: pd.Series, categories: int, given: bool, guess: Guess) -> 
 def _identifies(column: "Floats | pd.Series") -> str | None:
     """Return why numbers or texts look like those of an identifier; None: they do not.
 
-       No value is frequent; and numbers are whole, and more than measured ones would be, or
-       scattered instead of on a
-    grid, or far from 0.
+    No value is frequent; and numbers are whole, and more than measured ones would be, or scattered
+    instead of on a grid, or far from 0.
     """
     counts = pd.Series(column).value_counts()  # without missing values
     rows, values = counts.sum(), len(counts)

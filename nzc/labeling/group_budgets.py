@@ -68,8 +68,8 @@ def weigh(splits: DataSplits | None, of: Mapping[str, Share], taken: bool) -> Da
     """Return the splits with the weight of each private record; `taken`: whether what learns from
     them knows budgets.
 
-       Every record then has a name, so that no weight changes where other records go. InputError
-       quotes no record.
+    Every record then has a name, so that no weight changes where other records go. InputError
+    quotes no record.
     """
     budgets, given = None if splits is None else splits.budgets, [*of] or None
     if of and not taken:

@@ -69,8 +69,8 @@ class Ledger:
     Each method is one transaction. Once it returns, its changes survive a loss of power.
 
     wait  seconds to wait for another process that writes
-       InputError: the file is no ledger, or is damaged or empty. RuntimeError: it cannot be read
-       and written.
+    InputError: the file is no ledger, or is damaged or empty. RuntimeError: it cannot be read and
+    written.
     """
 
     def __init__(self, path: str | Path, wait: float = 60.0) -> None:
@@ -123,8 +123,8 @@ class Ledger:
     def record(self, entry: LedgerEntry) -> LedgerEntry:
         """Store `entry` unless its dataset and key are known, and return what is stored for them.
 
-        A stored trial becomes a release where `entry` is one. Of two costs of one entry, the
-        larger is stored.
+        A stored trial becomes a release where `entry` is one. Of two costs of one entry, the larger
+        is stored.
         """
         costs = (orders.astype("<f8").tobytes() for orders in (entry.orders, entry.rdp))
         facts, one = json.dumps(dict(entry.facts or {}), sort_keys=True), (entry.dataset, entry.key)
@@ -238,9 +238,8 @@ class Ledger:
         """Yield a connection that holds the write lock; all changes are committed at the end, or
         none.
 
-           EXTRA also writes the folder's entry of the journal. The journal stays, emptied: a client
-           of NFS that does not
-        see a new one yet would read what a killed process has half written.
+        EXTRA also writes the folder's entry of the journal. The journal stays, emptied: a client of
+        NFS that does not see a new one yet would read what a killed process has half written.
         """
         address = f"{self.path.absolute().as_uri()}?mode=rw"  # never make an empty file
         try:

@@ -62,9 +62,8 @@ def protect_the_same(entries: Sequence[LedgerEntry]) -> bool:
 def total_epsilon(entries: Sequence[LedgerEntry], delta: float) -> float:
     """Return ε at δ of entries of one dataset together. Their Rényi costs add at every order.
 
-       Later entries may depend on earlier ones: of several, the order is one of few
-       (`rdp.adaptive_epsilon`). Costs
-    between different neighbours do not add up: ε is ∞.
+    Later entries may depend on earlier ones: of several, the order is one of few
+    (`rdp.adaptive_epsilon`). Costs between different neighbours do not add up: ε is ∞.
     """
     between_0_and_1("delta", delta)
     if not entries:

@@ -22,12 +22,10 @@ class QuerySelection:
     """How rows are chosen, and in how many rounds; the student learns between rounds.
 
     choice  first or random rows; balanced: equally many of each class that the student predicts;
-            entropy: the rows
-               where its prediction is least certain. Before there is a student, these two choose at
-               random.
-               representative: the rows in the middle of as many clusters of the public
-               representation, large ones first,
-            with a row's entropy as its weight once there is a student (Zhdanov 2019)
+            entropy: the rows where its prediction is least certain. Before there is a student,
+            these two choose at random. representative: the rows in the middle of as many clusters
+            of the public representation, large ones first, with a row's entropy as its weight once
+            there is a student (Zhdanov 2019)
     rounds  a number of rounds of equal size, or the size of each; None: two where the student is
             used, else one
     """

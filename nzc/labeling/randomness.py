@@ -13,8 +13,8 @@ def system_rng() -> ExactGenerator:
     """Return a generator that no one can reproduce: ChaCha20 with a new 256-bit key from the
     operating system.
 
-       Use it in the process that made it. The noise of nzc is compared exactly
-       (`accounting.exact_noise`).
+    Use it in the process that made it. The noise of nzc is compared exactly
+    (`accounting.exact_noise`).
     """
     from randomgen import ChaCha
 

@@ -1,9 +1,9 @@
 """The privacy boundary: a session asks the teachers round by round and releases labels.
 
-       votes (private)  →  LabelingSession.ask  →  labels (public)  →  LabelingSession.charge  →
-       ledger (private)
+    votes (private)  →  LabelingSession.ask  →  labels (public)  →  LabelingSession.charge  →
+    ledger (private)
 
-`ask` is the only place in a run where votes become labels; the mechanism draws them. `bound.py`
+`ask` is the only place in a run where votes become labels; the mechanism draws them. `promise.py`
 says beforehand what they cost at most, `LabelingSession.epsilon` afterwards what they have cost.
 
 Without a new privacy proof you may change which public rows are asked, by public facts and the
@@ -239,8 +239,8 @@ class LabelingSession:
         """Return a hash of what round `number` asks: how, which rows, votes and student; and of
         what was drawn.
 
-           It depends on the neighbours too: an entry of the ledger, and the words in it, are of one
-           kind of neighbours.
+        It depends on the neighbours too: an entry of the ledger, and the words in it, are of one
+        kind of neighbours.
         """
         content = None if self._public is None else self._public[rows]
         facts = (

@@ -92,9 +92,8 @@ class RunLedger:
         """Return what `draw` makes of the noise, and a nonce that identifies the draw.
 
         Seeded noise follows from `stream` and has no nonce. Operating-system noise is drawn once
-        per question until
-        `finish`: a run that was killed and is started again gets what it drew before, or it
-        would release twice.
+        per question until `finish`: a run that was killed and is started again gets what it drew
+        before, or it would release twice.
         """
         if self.rng == SEEDED:
             return draw(np.random.default_rng([self.seed, *stream])), b""

@@ -48,12 +48,10 @@ def smooth(
     """Return class probabilities of all public rows [public rows, classes], from noisy counts of
     the asked rows.
 
-       The share of a class is a Gaussian process over the public space. A count is the mean share
-       in a cell, the public
-       rows nearest to an asked row, times the expected total, plus noise. The kernel is the one
-       under which the counts are
-       most likely: large noise shares widely and ends at the shares of all records; without noise,
-       cells keep their own.
+    The share of a class is a Gaussian process over the public space. A count is the mean share in a
+    cell, the public rows nearest to an asked row, times the expected total, plus noise. The kernel
+    is the one under which the counts are most likely: large noise shares widely and ends at the
+    shares of all records; without noise, cells keep their own.
 
     places     of all public rows, [public rows, dimensions]; rows: those that were asked
     expected   how many votes each asked row should have in all, from public facts; noise_std: of

@@ -26,8 +26,8 @@ Promised = tuple[float, float, str]
 class Total:
     """How many folders are published about the same people, and the sums of their ε and δ.
 
-    (ε, δ)-differential privacy composes so, also where later settings follow from earlier
-    folders (Rogers et al. 2016).
+    (ε, δ)-differential privacy composes so, also where later settings follow from earlier folders
+    (Rogers et al. 2016).
     """
 
     folders: int
@@ -40,8 +40,8 @@ class Total:
         """Return the total of these folders. Decimals are added as they are shown: 0.1 + 0.2 is
         0.3.
 
-           Folders protect the same where unit, the column that names it and the kind of neighbours
-           are the same.
+        Folders protect the same where unit, the column that names it and the kind of neighbours are
+        the same.
         """
         epsilon = float(sum(Decimal(str(promise[0])) for promise in promises))
         delta = float(sum(Decimal(str(promise[1])) for promise in promises))

@@ -31,10 +31,9 @@ class Boost:
 
     sensitivity  Δ, by which the noise is multiplied; the gap is the largest count minus the second
         constant  1                                            (first NZC paper, and its
-                  experiments)
-        global    1 + c                                        (KDD 2020, Definition 6)
-        local     1 where the gap exceeds 2, else 1 + c        (Definition 7, Lemma 2)
-        smooth    e^(−β) where the gap exceeds 3, else (1 + c) e^(−β)    (Definition 8, Theorem 3)
+        experiments) global    1 + c                                        (KDD 2020, Definition 6)
+        local     1 where the gap exceeds 2, else 1 + c        (Definition 7, Lemma 2) smooth
+        e^(−β) where the gap exceeds 3, else (1 + c) e^(−β)    (Definition 8, Theorem 3)
     """
 
     c: float = 0.0
@@ -121,10 +120,9 @@ class Abstentions(Adjacency):
     """A unit of privacy is one of so many teachers, and each may abstain: it then casts no vote on
     a query.
 
-       One vote moves, appears or vanishes in the histogram of each query, whose sum is private. To
-       abstain is to vote for
-       one class more, which is never released: whatever holds for moved votes holds here. Proof:
-       docs/proofs.md.
+    One vote moves, appears or vanishes in the histogram of each query, whose sum is private. To
+    abstain is to vote for one class more, which is never released: whatever holds for moved votes
+    holds here. Proof: docs/proofs.md.
     """
 
     teachers: int  # type: ignore[misc]
@@ -138,8 +136,8 @@ class SeveralVotes(Adjacency):
     """A unit of privacy is in at most `votes` teachers: so many votes of every query may move, from
     any to any class.
 
-       All counts then change by at most 2·votes, √2·votes in the l2 norm: as one moved vote where
-       noise is so much less.
+    All counts then change by at most 2·votes, √2·votes in the l2 norm: as one moved vote where
+    noise is so much less.
     """
 
     votes: int  # type: ignore[misc]
@@ -150,8 +148,8 @@ class Sampled(Adjacency):
     """A vote moves where the record that differs is in the secret sample of a query
     (`accounting.sampling`).
 
-       The votes without it, with it and with its replacement are three histograms, each a moved
-       vote from the others.
+    The votes without it, with it and with its replacement are three histograms, each a moved vote
+    from the others.
     """
 
     probability: float  # type: ignore[misc]
@@ -163,10 +161,9 @@ class OwnCells(Adjacency):
     """A unit of privacy is at most `records` records, each of which counts in one histogram, and
     once.
 
-       One replaced record takes a count from one histogram and adds one to another, or moves one
-       within a histogram. Rows
-       have unequal sums, which are private. docs/proofs.md says what all labels cost, however many
-       queries are asked.
+    One replaced record takes a count from one histogram and adds one to another, or moves one
+    within a histogram. Rows have unequal sums, which are private. docs/proofs.md says what all
+    labels cost, however many queries are asked.
     """
 
     records: int = 1

@@ -34,10 +34,9 @@ class NoisyArgmax(PricedArgmax):
     """argmax_j { n_j + c·[j is the plurality] + Δ·Z_j } with independent noise Z; ties break to the
     lowest class index.
 
-       Votes are [queries, classes], whole counts of 0 or more; every row sums to the number of
-       teachers, or with
-    `between(Abstentions(teachers))` to at most so many. By default c = 0,
-    Δ = 1, and all queries are answered.
+    Votes are [queries, classes], whole counts of 0 or more; every row sums to the number of
+    teachers, or with `between(Abstentions(teachers))` to at most so many. By default c = 0, Δ = 1,
+    and all queries are answered.
     """
 
     _names: ClassVar[Names] = {
@@ -96,11 +95,10 @@ class NoisyArgmax(PricedArgmax):
     ) -> Ints:
         """Return one label per query, [queries]; ABSTAIN (−1) where a query is not answered.
 
-           Privacy boundary: the votes are private, the labels may be published at the ε of
-           `cost(votes, labels)`, drawn by
-           `nzc.system_rng()`: who knows a seed can subtract its noise. `student_probs` are the
-           student's class
-        probabilities, [queries, classes]; None while there is no student.
+        Privacy boundary: the votes are private, the labels may be published at the ε of
+        `cost(votes, labels)`, drawn by `nzc.system_rng()`: who knows a seed can subtract its noise.
+        `student_probs` are the student's class probabilities, [queries, classes]; None while there
+        is no student.
         """
         votes = self.votes(votes)
         if self.screen is not None and not is_shipped(self.screen) and len(votes):
@@ -170,12 +168,11 @@ class NoisyCounts(NoisyArgmax):
     """n + Z, rounded to whole numbers, [queries, classes]; labels are its argmax. What follows from
     it costs nothing.
 
-       Counts beyond ±2^53 are set to ±2^53. Z is Laplace or Gaussian noise of nzc itself: other
-       noise has no such price.
+    Counts beyond ±2^53 are set to ±2^53. Z is Laplace or Gaussian noise of nzc itself: other noise
+    has no such price.
 
-       A moved vote shifts two counts by one: a query costs a pure 2γ with Laplace noise, a mean
-       shift of √2/σ with
-    Gaussian noise. In own cells all queries together cost as much as the labels alone.
+    A moved vote shifts two counts by one: a query costs a pure 2γ with Laplace noise, a mean shift
+    of √2/σ with Gaussian noise. In own cells all queries together cost as much as the labels alone.
     """
 
     _names: ClassVar[Names] = {
@@ -258,9 +255,9 @@ def audit(
     """Return an empirical lower bound on the mechanism's ε at δ, 95 % confidence; 0: nothing was
     found.
 
-       The mechanism is run `trials` times on its worst pair of neighbouring histograms, each time
-       with `queries` queries.
-    accounting.audit.Contradiction: the bound is above what accounting says holds for any votes.
+    The mechanism is run `trials` times on its worst pair of neighbouring histograms, each time with
+    `queries` queries. accounting.audit.Contradiction: the bound is above what accounting says holds
+    for any votes.
     """
     return (
         mechanism.audit(teachers, classes, queries, trials, delta, rng or np.random.default_rng())

@@ -90,10 +90,9 @@ def SparseStable(
     """Release the plurality where it is far from a flip, and end at the `cutoff`-th query where it
     is not.
 
-       Stable labels cost nothing, however many there are (proof in `SparseScreen`). One call of
-       `release` is one run.
-       `scale` is that of the Gumbel noise, in votes; None: the number of teachers decides it, 250
-       where that is None.
+    Stable labels cost nothing, however many there are (proof in `SparseScreen`). One call of
+    `release` is one run. `scale` is that of the Gumbel noise, in votes; None: the number of
+    teachers decides it, 250 where that is None.
     """
     count = 250 if teachers is None else teachers
     return NoisyArgmax(NoNoise(), screen=SparseScreen.for_teachers(count, cutoff, delta, scale))

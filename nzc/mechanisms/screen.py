@@ -87,8 +87,8 @@ class Screen(ABC):
         """Return two-class histograms [queries, 2] that GNMax with noise √2 σ₁ answers as this
         screen does.
 
-           The less likely answer has probability Φ(−|s − T|/σ₁), as at a gap of 2 |s − T|, which a
-           vote changes by 2.
+        The less likely answer has probability Φ(−|s − T|/σ₁), as at a gap of 2 |s − T|, which a
+        vote changes by 2.
         """
         gap = 2 * np.abs(self.statistic(votes, student_probs).astype(np.float64) - self.threshold)
         return np.stack([gap, np.zeros_like(gap)], axis=1)
@@ -122,9 +122,8 @@ class ThresholdScreen(Screen):
 class InteractiveScreen(ThresholdScreen):
     """Answer where max_j (n_j − N p_j) + N(0, σ₁²) ≥ threshold (Scalable PATE 2018, Algorithm 2).
 
-       p are the student's probabilities, 0 without a student. Where there is no answer and the
-       student's largest
-    probability is above `confidence`, its own label is used.
+    p are the student's probabilities, 0 without a student. Where there is no answer and the
+    student's largest probability is above `confidence`, its own label is used.
     """
 
     confidence: float
@@ -157,14 +156,11 @@ class StabilityScreen(Screen):
     """Answer where d + N(0, σ₁²) ≥ threshold, d = max(0, (n₁ − n₂)/2 − 1) for the two largest
     counts.
 
-       Distance to instability (cf. Bassily et al. 2018). A moved vote changes n₁ − n₂ by at most 2,
-       so d by at most 1. Of
-       two neighbours, either one has d > 0, so a gap of 3 or more: both have the same single
-       plurality, which reveals
-       nothing beyond the screen. Or both have d = 0, and a plurality is released with probability
-       Φ(−threshold/σ₁) only:
-       the `delta_cost`. So releasing the plurality of Q queries costs the screen's ε at δ −
-       Q·delta_cost.
+    Distance to instability (cf. Bassily et al. 2018). A moved vote changes n₁ − n₂ by at most 2, so
+    d by at most 1. Of two neighbours, either one has d > 0, so a gap of 3 or more: both have the
+    same single plurality, which reveals nothing beyond the screen. Or both have d = 0, and a
+    plurality is released with probability Φ(−threshold/σ₁) only: the `delta_cost`. So releasing the
+    plurality of Q queries costs the screen's ε at δ − Q·delta_cost.
     """
 
     def statistic(self, votes: Ints, student_probs: Floats | None) -> Floats:

@@ -25,29 +25,21 @@ class SparseScreen(StabilityScreen):
     """Answer where d − σ₁·G ≥ threshold, G standard Gumbel; end the run at the `cutoff`-th query
     below it.
 
-       d is the distance to instability, in votes, and the label is the plurality (see
-       `StabilityScreen`). A query is
-       reported unstable with probability 1 − e^(−Λ), Λ = e^((threshold − d)/b), b = σ₁. Every draw
-       is independent, and the
-       threshold has no noise. Stable queries cost nothing, however many there are; a run ends after
-       `cutoff` reports.
+    d is the distance to instability, in votes, and the label is the plurality (see
+    `StabilityScreen`). A query is reported unstable with probability 1 − e^(−Λ), Λ = e^((threshold
+    − d)/b), b = σ₁. Every draw is independent, and the threshold has no noise. Stable queries cost
+    nothing, however many there are; a run ends after `cutoff` reports.
 
-       Theorem. Let two neighbours differ in one teacher, hence by one moved vote in each query.
-       Queries may be chosen in
-       turn, each after the labels so far. Let α > 1 with α(1 − e^(−1/b)) < 1, and let c be
-       `cutoff`, or the number of
-       queries where that is smaller. The run is (ε, δ′ + c·e^(−e^(threshold/b)))-private, where (ε,
-       δ′) follows from the
-    Rényi cost of order α
+    Theorem. Let two neighbours differ in one teacher, hence by one moved vote in each query.
+    Queries may be chosen in turn, each after the labels so far. Let α > 1 with α(1 − e^(−1/b)) < 1,
+    and let c be `cutoff`, or the number of queries where that is smaller. The run is (ε, δ′ +
+    c·e^(−e^(threshold/b)))-private, where (ε, δ′) follows from the Rényi cost of order α
 
-           ρ(α) = c·log V/(α − 1),  log V = −α/b − log(1 − α(1 − e^(−1/b)));  about cα/(2b²) where b
-           is much above α.
+        ρ(α) = c·log V/(α − 1),  log V = −α/b − log(1 − α(1 − e^(−1/b)));  about cα/(2b²) where b is much above α.
 
-       Proof: docs/proofs.md, "The sparse vector technique by Rényi costs". The bound is nearly
-       reached where r = e^(−1/b)
-       at very many queries of small Λ. With Gaussian noise on d, log Λ may change by about d/σ²,
-       and step 1 fails. Cf.
-    Hardt and Rothblum 2010.
+    Proof: docs/proofs.md, "The sparse vector technique by Rényi costs". The bound is nearly reached
+    where r = e^(−1/b) at very many queries of small Λ. With Gaussian noise on d, log Λ may change
+    by about d/σ², and step 1 fails. Cf. Hardt and Rothblum 2010.
     """
 
     cutoff: int

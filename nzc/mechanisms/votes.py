@@ -154,9 +154,8 @@ def distinct(
     """Return the distinct histograms in batches, and the number of each query's histogram,
     [queries].
 
-       Histograms that differ only in class order count as one, unless `ordered` [queries] marks
-       them. Classes are of one
-    kind where their counts are equal, and their probabilities if any.
+    Histograms that differ only in class order count as one, unless `ordered` [queries] marks them.
+    Classes are of one kind where their counts are equal, and their probabilities if any.
     """
     parts: list[AnyArray] = [votes, *([] if student_probs is None else [student_probs])]
     order = np.lexsort([-part for part in reversed(parts)], axis=-1)

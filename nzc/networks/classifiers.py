@@ -78,9 +78,8 @@ def cnn_bn(shape: tuple[int, ...], classes: int) -> nn.Module:
     """For image students that also learn from unlabeled rows: convolutions (16, 32, 64), each
     max-pooled by 2.
 
-       Batch normalisation learns in fewer steps. The head sees positions on the image, which suits
-       digits better than a
-    global average.
+    Batch normalisation learns in fewer steps. The head sees positions on the image, which suits
+    digits better than a global average.
     """
 
     def layer(of: int, to: int, size: int) -> list[nn.Module]:
@@ -111,9 +110,8 @@ def conv_small(
     """Conv-Small of Miyato et al. 2017 (arXiv 1704.03976, appendix D) without the normalisation of
     its logits.
 
-       `widths` are the channels of the first stage, of the second, and of each convolution of the
-       third; by default those
-    for SVHN, with 0.63 million parameters.
+    `widths` are the channels of the first stage, of the second, and of each convolution of the
+    third; by default those for SVHN, with 0.63 million parameters.
     """
 
     def layer(of: int, to: int, size: int = 3, padding: int = 1) -> list[nn.Module]:
@@ -154,9 +152,8 @@ class _Unit(nn.Module):
     """x + conv(act(conv(act(x)))), act being batch normalisation and leaky ReLU 0.1 (He et al.
     2016, pre-activation).
 
-       Where the width doubles, the shortcut is average-pooled and padded with zero channels (option
-       A of He et al. 2015).
-    The first unit of the network passes act(x) to the shortcut.
+    Where the width doubles, the shortcut is average-pooled and padded with zero channels (option A
+    of He et al. 2015). The first unit of the network passes act(x) to the shortcut.
     """
 
     def __init__(self, of: int, to: int, first: bool = False) -> None:

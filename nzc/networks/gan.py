@@ -29,8 +29,8 @@ class WeightNormLinear(nn.Linear):
     """Linear layer with weights of fixed norm: only their direction is learned (Salimans, Kingma
     2016, 1602.07868).
 
-       The norm suits the leaky ReLU of this slope that follows. With `slope` None, for the head, it
-       is learned too.
+    The norm suits the leaky ReLU of this slope that follows. With `slope` None, for the head, it is
+    learned too.
     """
 
     def __init__(self, of: int, to: int, slope: float | None) -> None:

@@ -62,17 +62,14 @@ class Plan:
     runner_up  share of the other votes that one wrong class gets; the rest is spread evenly. 0: all
                of it, evenly
     measured   replaces both: vote histograms [rows, classes] of any number of teachers, and the
-               true classes [rows],
-                  −1 where not known. Teachers and rows must be public: the votes of private
-                  teachers are private.
-               Only with it, sparse_stable is planned too.
+               true classes [rows], −1 where not known. Teachers and rows must be public: the votes
+               of private teachers are private. Only with it, sparse_stable is planned too.
     queries    the numbers of queries to compare
     records    number of private records; it is compared with δ
     InputError names the argument that is wrong.
 
         >>> import nzc
-           >>> plan = nzc.Plan(teachers=1000, classes=10, epsilon=0.5, agreement=0.9, queries=(20,
-           100))
+        >>> plan = nzc.Plan(teachers=1000, classes=10, epsilon=0.5, agreement=0.9, queries=(20, 100))
         >>> [(row.aggregator, row.queries, round(row.right)) for row in plan.rows]
         [('gnmax', 20, 20), ('gnmax', 100, 100), ('lnmax', 20, 20), ('lnmax', 100, 100)]
     """

@@ -18,8 +18,8 @@ def rows_to_ask(records: int, classes: int, public: int, noise_std: float) -> in
     """Return how many of the public rows are best asked: a cell should have seven times more
     records than noise.
 
-       One for each class at least, a quarter of the public rows and a thousand at most. `noise_std`
-       is that of one count.
+    One for each class at least, a quarter of the public rows and a thousand at most. `noise_std` is
+    that of one count.
     """
     return max(int(min(max(records / (7 * noise_std), classes), public / 4, 1000)), 1)
 
@@ -28,8 +28,8 @@ def vote_shares(classes: int, agreement: float = AGREEMENT, runner_up: float = 0
     """Return shares of the votes [1, classes]: for the right class, for a wrong one, and the rest
     spread evenly.
 
-       `runner_up` is the share of the other votes that one wrong class gets; 0: all of them are
-       spread evenly.
+    `runner_up` is the share of the other votes that one wrong class gets; 0: all of them are spread
+    evenly.
     """
     rest, others = 1 - agreement, classes - 1
     first = rest * max(runner_up, 1 / others)
@@ -78,9 +78,9 @@ def doubts(
 ) -> list[str]:
     """Return what speaks against a run, one sentence each.
 
-       Of expected `labels`, a share `accuracy` will be right, and `without` noise another share;
-       `epsilon` is the budget
-    where it limits their number. `agreement` is what `accuracy` assumes; None: the reader knows it.
+    Of expected `labels`, a share `accuracy` will be right, and `without` noise another share;
+    `epsilon` is the budget where it limits their number. `agreement` is what `accuracy` assumes;
+    None: the reader knows it.
     """
     lines = []
     if accuracy < (ENOUGH_IN_CELLS if in_cells else ENOUGH) * without:

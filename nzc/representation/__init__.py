@@ -52,9 +52,9 @@ class Representation(Encoder):
     """Learns a space from the pool: public rows. Teachers may start from it, and rows to ask are
     chosen in it.
 
-       Nothing private decides the space: where a private record lies depends on that record and the
-       public rows only. So a
-    changed record changes what its own teacher sees, and nothing else. A subclass is a dataclass.
+    Nothing private decides the space: where a private record lies depends on that record and the
+    public rows only. So a changed record changes what its own teacher sees, and nothing else. A
+    subclass is a dataclass.
     """
 
     def embed(

@@ -25,8 +25,8 @@ from nzc.validation import InputError, in_a_line
 class Pretrained(Encoder):
     """A model that others trained; it learns nothing here. All vectors have length 1.
 
-    The last linear layer of torchvision's models is taken off.
-    conf/representation/pretrained.yaml explains the fields.
+    The last linear layer of torchvision's models is taken off. conf/representation/pretrained.yaml
+    explains the fields.
     """
 
     model: str | Callable[..., Any]

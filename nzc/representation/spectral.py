@@ -40,17 +40,14 @@ class Spectral(Representation):
     """Eigenvectors of the nearest-neighbour graph of the public rows (Coifman and Lafon 2006,
     "Diffusion maps").
 
-       Edges weigh exp(−d²/(s s′)), s being a row's distance to its last neighbour (Zelnik-Manor and
-       Perona 2004). A row
-       that is not public lies at the weighted mean of its nearest public rows. All places in the
-       map have length 1.
+    Edges weigh exp(−d²/(s s′)), s being a row's distance to its last neighbour (Zelnik-Manor and
+    Perona 2004). A row that is not public lies at the weighted mean of its nearest public rows. All
+    places in the map have length 1.
 
-       A map shows clusters, and few rows suit it. Vectors show what differs within a cluster, and
-       many rows use that:
-       those of the encoder, or the features; pixels never. The distance to a public row is that to
-       the nearest of its
-       `copies`, so images that are shifted or turned a little are close. conf/representation
-       explains the fields.
+    A map shows clusters, and few rows suit it. Vectors show what differs within a cluster, and many
+    rows use that: those of the encoder, or the features; pixels never. The distance to a public row
+    is that to the nearest of its `copies`, so images that are shifted or turned a little are close.
+    conf/representation explains the fields.
     """
 
     encoder: Encoder | None
@@ -220,11 +217,9 @@ def clarity(public: Floats, classes: int) -> float:
     """Return how clearly public places [rows, dimensions] fall into clusters: from 0, not at all,
     to 1.
 
-       Only if they do can a few rows stand for all. It is the mean over rows of 1 − a/b, a and b
-       being the distances to
-       the nearest and the second nearest k-means middle (the simplified silhouette): the largest
-       for as many cells as
-    classes, twice as many, and four times as many but 20 at least.
+    Only if they do can a few rows stand for all. It is the mean over rows of 1 − a/b, a and b being
+    the distances to the nearest and the second nearest k-means middle (the simplified silhouette):
+    the largest for as many cells as classes, twice as many, and four times as many but 20 at least.
     """
     from sklearn.cluster import KMeans
 

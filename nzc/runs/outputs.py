@@ -61,9 +61,9 @@ def _write_labels(
     """Write labels.csv: a row's number, its label, and what is known of it; and counts.csv with
     noisy counts n(CLASS).
 
-       origin: its row number in the one file of all splits; id: the user's name of it; name: its
-       class; p(CLASS): how
-    likely. Where rows have names, their number may depend on private rows, and so would `origin`.
+    origin: its row number in the one file of all splits; id: the user's name of it; name: its
+    class; p(CLASS): how likely. Where rows have names, their number may depend on private rows, and
+    so would `origin`.
     """
     rows = np.flatnonzero(session.released != ABSTAIN)
     columns: dict[str, AnyArray] = {"row": rows, "label": session.released[rows]}
@@ -90,9 +90,8 @@ def _write_student(
     """Write the student, and predictions.csv: a label for every public row, its source, and the
     classes' probabilities.
 
-       A network that torch.export does not accept costs its own file only. Where labels alone are
-       private, private records
-    have their predictions in another file.
+    A network that torch.export does not accept costs its own file only. Where labels alone are
+    private, private records have their predictions in another file.
     """
     from nzc.students import export, exported  # import torch
 

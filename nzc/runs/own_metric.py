@@ -31,12 +31,10 @@ _OF_PROBABILITIES = ("log_loss", "d2_log_loss_score")
 class OwnMetric:
     """One entry of `metrics`: a figure of merit of the student on the test split.
 
-       It gets the true labels [rows], from 0 to classes - 1, and the student's labels [rows] or, by
-       the name of the
-       parameter, its probabilities [rows, classes]: of two classes that of class 1 [rows], unless
-       `num_classes` is set.
-       torchmetrics, known by its first parameter `preds`, gets probabilities and labels as tensors,
-       in this order.
+    It gets the true labels [rows], from 0 to classes - 1, and the student's labels [rows] or, by
+    the name of the parameter, its probabilities [rows, classes]: of two classes that of class 1
+    [rows], unless `num_classes` is set. torchmetrics, known by its first parameter `preds`, gets
+    probabilities and labels as tensors, in this order.
 
     part   the function, or the class, of which every evaluation makes a new object: it may keep
            what it has seen

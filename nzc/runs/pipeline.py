@@ -109,8 +109,8 @@ def _show(show: Callable[[RunResult], None], result: RunResult) -> None:
 def _record(folder: Path, fit: str, values: Mapping[str, float], step: int) -> None:
     """Add points of the learning curves of a fit to student.csv, where a tracker reads them.
 
-    A user's callback finds what calls this among those of the fit, so it leads to the folder
-    alone, and to no vote.
+    A user's callback finds what calls this among those of the fit, so it leads to the folder alone,
+    and to no vote.
     """
     path = folder / LEARNING_CURVES
     lines = [] if path.exists() else ["curve,step,value"]
@@ -159,8 +159,8 @@ class Execution:
     def label(self) -> None:
         """Train the teachers, ask them round by round, and let the student learn.
 
-        RuntimeError: the folder of the run has gone, or cannot be written. Then no label is
-        drawn that would be lost.
+        RuntimeError: the folder of the run has gone, or cannot be written. Then no label is drawn
+        that would be lost.
         """
         session, splits = self.run.session, self.represent()
         rows = session.choose(embedding=self.places)

@@ -181,8 +181,8 @@ class RunResult:
         """The result without what depends on votes or private records other than through released
         labels.
 
-           Accuracies are of public rows and of the test split. How many records the groups have is
-           private.
+        Accuracies are of public rows and of the test split. How many records the groups have is
+        private.
         """
         data: dict[splits.SummaryKey, Any] | None = self.data and {**self.data, "digest": "private"}
         if data is not None and self.unit == "group":

@@ -63,9 +63,9 @@ class StudentData:
     def weights(self, balance: float) -> Floats:
         """How often each labeled row is drawn, [labeled rows], 1 in the mean.
 
-           With balance 1 classes are drawn like the square roots of their expected shares, which
-           makes the error over all
-        rows least where the error in a class falls like 1/draws; with 0 rows are drawn alike.
+        With balance 1 classes are drawn like the square roots of their expected shares, which makes
+        the error over all rows least where the error in a class falls like 1/draws; with 0 rows are
+        drawn alike.
         """
         p = self.probabilities
         weights = (p @ (np.sqrt(self.shares) / p.mean(axis=0).clip(1e-12))) ** balance

@@ -21,8 +21,8 @@ class RawInput(nn.Module):
     """The student for rows as they are in the user's file, before their preparation: rows [rows,
     ...] → logits.
 
-       As in nzc.data.Standardizer, a missing value (NaN) counts as the public mean, and absurd
-       values are limited.
+    As in nzc.data.Standardizer, a missing value (NaN) counts as the public mean, and absurd values
+    are limited.
     """
 
     def __init__(self, student: FittedStudent, preparation: Standardizer | Pixels | None) -> None:

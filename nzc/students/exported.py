@@ -40,11 +40,10 @@ class Student:
         by name.
 
         records  a table with columns of student.json, or a list of mappings; a value, and a column,
-                 may be missing. Or
-                 an array [rows, ...] as student.json has it
+                 may be missing. Or an array [rows, ...] as student.json has it
 
-           ValueError: there is no known column, a value is no number or no date, or the array has
-           another shape.
+        ValueError: there is no known column, a value is no number or no date, or the array has
+        another shape.
         """
         if self.encoder is not None:
             if not isinstance(records, pd.DataFrame):

@@ -39,8 +39,8 @@ class TreeNetwork(nn.Module):
     """A forest as a network: rows as networks take them → logits [rows, classes], float64. It
     learns no more.
 
-       Node i of a tree sends a row left where its feature[i] is at most threshold[i]; a leaf sends
-       it to itself.
+    Node i of a tree sends a row left where its feature[i] is at most threshold[i]; a leaf sends it
+    to itself.
     """
 
     def __init__(self, forest: Any, classes: int) -> None:

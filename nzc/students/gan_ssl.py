@@ -27,14 +27,11 @@ class GANSSL(StudentConfig):
     """The classifier is also a discriminator: a generated row is one more class, whose logit is 0
     (section 5).
 
-       The discriminator's loss is the labeled cross-entropy + `unlabeled_loss` + `entropy` · H (Dai
-       et al. 2017, arXiv
-       1705.09783) + `consistency` · KL(p ‖ q), p held fixed, for two draws p and q of augmentation
-       and noise (after Wei et
-       al. 2018, arXiv 1803.01541); the generator's is `feature_matching`. Each step moves both at
-       once, by Adam with
-       β₁ = 0.5. The learning rate is constant for the first half of the steps and then falls
-       linearly to 0.
+    The discriminator's loss is the labeled cross-entropy + `unlabeled_loss` + `entropy` · H (Dai et
+    al. 2017, arXiv 1705.09783) + `consistency` · KL(p ‖ q), p held fixed, for two draws p and q of
+    augmentation and noise (after Wei et al. 2018, arXiv 1803.01541); the generator's is
+    `feature_matching`. Each step moves both at once, by Adam with β₁ = 0.5. The learning rate is
+    constant for the first half of the steps and then falls linearly to 0.
     """
 
     unlabelled: TwoOrMore  # the generator's batch normalisation needs two

@@ -20,8 +20,8 @@ def clean_labels(
     """Return the data without the labels that a student contradicts: noisy aggregation makes wrong
     ones.
 
-       Each of the `folds`, which are made class by class, is predicted by a student that learns
-       from all other rows.
+    Each of the `folds`, which are made class by class, is predicted by a student that learns from
+    all other rows.
     """
     rows = np.random.default_rng([seed, 5]).permutation(np.flatnonzero(data.labeled))
     rows = rows[np.argsort(data.labels[rows], kind="stable")]
@@ -53,9 +53,9 @@ def spread_labels(data: StudentData, embedding: Floats, share: float) -> Student
     """Return the data in which the surest `share` of each class's rows is labeled like the nearest
     released row.
 
-       A row is the surer, the closer it is to the nearest row of its class than to the nearest of
-       another one. Released
-    labels stay. `embedding` has the places [pool, dimensions] in a public representation.
+    A row is the surer, the closer it is to the nearest row of its class than to the nearest of
+    another one. Released labels stay. `embedding` has the places [pool, dimensions] in a public
+    representation.
     """
     released = np.flatnonzero(data.labeled)
     known, classes = data.labels[released], np.unique(data.labels[released])

@@ -37,11 +37,10 @@ class StudentConfig(OptimizerSettings, Student):
     """Settings of a student that is a network; conf/student/supervised.yaml explains each. A
     subclass adds the loss.
 
-       label_noise_rate is a forward correction (Patrini et al. 2017, arXiv 1609.03683). Of
-       labeled_loss_decay: networks
-       fit the majority of labels before they memorise wrong ones (Liu et al. 2020, arXiv
-       2007.00151). The loss of a class
-    returns while the student forgets it (`StudentModule._neglected`).
+    label_noise_rate is a forward correction (Patrini et al. 2017, arXiv 1609.03683). Of
+    labeled_loss_decay: networks fit the majority of labels before they memorise wrong ones (Liu et
+    al. 2020, arXiv 2007.00151). The loss of a class returns while the student forgets it
+    (`StudentModule._neglected`).
     """
 
     network: networks.Network | None  # dataset=none suggests none
@@ -152,10 +151,9 @@ class StudentModule(LightningModule):
     """A network that learns from `data`. `averaged` is the exponential moving average of its
     weights, if there is one.
 
-       Lightning's batch is a chunk of steps, because its loop takes as long as a small step. Within
-       a chunk nothing is
-       copied to a GPU, and nothing waits for it. `rng` draws on the CPU, `draws` on the device that
-       the student learns on.
+    Lightning's batch is a chunk of steps, because its loop takes as long as a small step. Within a
+    chunk nothing is copied to a GPU, and nothing waits for it. `rng` draws on the CPU, `draws` on
+    the device that the student learns on.
     """
 
     def __init__(self, config: StudentConfig, data: StudentData, seed: int) -> None:
@@ -245,9 +243,8 @@ class StudentModule(LightningModule):
         """Return 1 for each class that the student forgets, else 0, [classes], from a batch of
         labeled rows.
 
-           It forgets a class of which it expects less, on average, than is left of the labels'
-           share without the presumed
-        wrong labels. Pseudo-labels alone would not bring the class back.
+        It forgets a class of which it expects less, on average, than is left of the labels' share
+        without the presumed wrong labels. Pseudo-labels alone would not bring the class back.
         """
         batch = torch.stack(
             [shares.mean(0), log_p.exp().mean(0)]

@@ -20,14 +20,11 @@ class SoftMatch(StudentConfig):
     """Adds the cross-entropy of strongly augmented pool rows against the student's own prediction
     of the plain rows.
 
-       SoftMatch (Chen et al. 2023, arXiv 2301.10921) weighs all predictions by `PseudoLabels`,
-       where FixMatch (Sohn et al.
-       2020, arXiv 2001.07685) uses those above 0.95 only. Here, where fits are short, predictions
-       come from the moving
-       average of the weights (Tarvainen and Valpola 2017, arXiv 1703.01780) and from rows without
-       augmentation (Xie et al.
-       2020, arXiv 1904.12848); and the labeled loss presumes wrong labels, and decays to 0 once
-       pseudo-labels are right.
+    SoftMatch (Chen et al. 2023, arXiv 2301.10921) weighs all predictions by `PseudoLabels`, where
+    FixMatch (Sohn et al. 2020, arXiv 2001.07685) uses those above 0.95 only. Here, where fits are
+    short, predictions come from the moving average of the weights (Tarvainen and Valpola 2017,
+    arXiv 1703.01780) and from rows without augmentation (Xie et al. 2020, arXiv 1904.12848); and
+    the labeled loss presumes wrong labels, and decays to 0 once pseudo-labels are right.
     """
 
     unlabelled: Count
@@ -58,13 +55,11 @@ class PseudoLabels(nn.Module):
     """Pseudo-labels of pool rows: the likeliest class among those that were ever released; and
     their weights.
 
-       Let p be a row's largest probability, and μ and σ² mean and variance of p. The weight is 1
-       where p ≥ μ, and
-       exp(−(width·(p − μ))²/2σ²) below (section 3.1). For the weights, probabilities are aligned
-       first: divided by the
-       mean probability of their class (section 3.3), and multiplied by its expected share instead
-       of a uniform one. All
-    means are exponential moving averages over batches, and start with the first batch.
+    Let p be a row's largest probability, and μ and σ² mean and variance of p. The weight is 1 where
+    p ≥ μ, and exp(−(width·(p − μ))²/2σ²) below (section 3.1). For the weights, probabilities are
+    aligned first: divided by the mean probability of their class (section 3.3), and multiplied by
+    its expected share instead of a uniform one. All means are exponential moving averages over
+    batches, and start with the first batch.
     """
 
     def __init__(self, data: StudentData, momentum: float, width: float) -> None:

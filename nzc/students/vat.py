@@ -20,19 +20,15 @@ _Function = Callable[[Tensor], Tensor]
 class VAT(StudentConfig):
     """Learns from labels, and to predict confidently and smoothly around every row of the pool.
 
-       The loss is the labeled cross-entropy + alpha · LDS + entropy · H. Both are means over
-       `unlabelled` pool rows u:
+    The loss is the labeled cross-entropy + alpha · LDS + entropy · H. Both are means over
+    `unlabelled` pool rows u:
 
-        LDS  KL(p(·|u) ‖ p(·|v + r)), with p(·|u) held fixed; v is u, or another draw of its
-             augmentation
-        H    the entropy of p(·|u); its weight grows linearly over the fit, or all rows would get
-             one class at first
+        LDS  KL(p(·|u) ‖ p(·|v + r)), with p(·|u) held fixed; v is u, or another draw of its augmentation
+        H    the entropy of p(·|u); its weight grows linearly over the fit, or all rows would get one class at first
 
-       r has the L2 norm `radius`; `direction` finds it. BatchNorm's running statistics come from u
-       only: not from v + r,
-       nor from the labeled rows, which a screen may have selected. All passes of a step use the
-       same dropout, or p would
-    change without any r.
+    r has the L2 norm `radius`; `direction` finds it. BatchNorm's running statistics come from u
+    only: not from v + r, nor from the labeled rows, which a screen may have selected. All passes of
+    a step use the same dropout, or p would change without any r.
     """
 
     unlabelled: Count
@@ -69,10 +65,9 @@ def direction(
     """Return, for each row of x, the unit vector along which the divergence from p grows fastest,
     [rows, ...]; or 0.
 
-       For p = p(·|x) it is the dominant eigenvector of the divergence's Hessian at x, by power
-       iteration from `start`
-       (section 3.3): the Hessian times d is the gradient at x + xi · d. For another p it is the
-       gradient at x.
+    For p = p(·|x) it is the dominant eigenvector of the divergence's Hessian at x, by power
+    iteration from `start` (section 3.3): the Hessian times d is the gradient at x + xi · d. For
+    another p it is the gradient at x.
     """
     d = _unit(start)
     for _ in range(power):

@@ -36,9 +36,8 @@ class Drawing:
     """A figure of finished jobs.
 
     points   columns group, key, name, x, y and paper, also of runs without a value. A line is a key
-             y of one group of
-                `by`. Where x is measured, runs that differ in their seed only are one point, at the
-                mean of their x.
+             y of one group of `by`. Where x is measured, runs that differ in their seed only are
+             one point, at the mean of their x.
     curves   name and curve (x, y) of each job that has it
     joined   a warning where a line joins points of different rows, with the `by` that mends it; or
              empty

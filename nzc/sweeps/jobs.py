@@ -73,12 +73,10 @@ class SweepFigure(_Entry):
     """An entry of `sweep.figures`: keys y of the runs against their key x; or one curve
     (nzc/runs/curves.py) of each.
 
-       A key is one of result.json (`teachers.mean_accuracy`, or `mean_accuracy` for short), one of
-       the configuration
-       (`aggregator.gamma`), `run`, the number of the run, or `row`, the name of its row. There is a
-       line for each value of
-       the keys `by`; without them one joins all runs, or those of each row where a row stands for
-       several runs.
+    A key is one of result.json (`teachers.mean_accuracy`, or `mean_accuracy` for short), one of the
+    configuration (`aggregator.gamma`), `run`, the number of the run, or `row`, the name of its row.
+    There is a line for each value of the keys `by`; without them one joins all runs, or those of
+    each row where a row stands for several runs.
     """
 
     name: Annotated[str, Field(pattern=r"^[\w-]+$")]
@@ -174,9 +172,8 @@ def check_keys(spec: SweepSpec, configs: Sequence[DictConfig]) -> list[InputErro
     """Return what is wrong with the keys of rows, figures and columns. `configs`: the composed ones
     of the jobs.
 
-       A key of the configuration, or a metric of the user's own, is right where one of the jobs has
-       it, because
-    aggregators have different keys.
+    A key of the configuration, or a metric of the user's own, is right where one of the jobs has
+    it, because aggregators have different keys.
     """
     sections = [OmegaConf.select(config, "metrics") for config in configs]
     own = {
@@ -257,10 +254,9 @@ def read_jobs(folder: Path, keys: Sequence[str] = ()) -> "DataFrame":
     """Return a row for each job of a sweep, also for those that never began; a search leaves only
     those that did.
 
-       Columns: `folder`; `job`, its number; `run`, counted from 1; `name`, what sets it apart;
-       `row`, its row's name;
-       `overrides`; `error`, why it has no result, or None; the keys of result.json; `paper.KEY`;
-       settings among `keys`.
+    Columns: `folder`; `job`, its number; `run`, counted from 1; `name`, what sets it apart; `row`,
+    its row's name; `overrides`; `error`, why it has no result, or None; the keys of result.json;
+    `paper.KEY`; settings among `keys`.
     """
     from pandas import DataFrame  # takes half a second
 

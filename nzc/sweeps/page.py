@@ -92,8 +92,8 @@ def summarise(
     """Return description, numbers and tags of the sweep in `folder`, whose figures are artifacts of
     MLflow's run `run`.
 
-       The description in Markdown has the question and the best job; where `private`, the table and
-       the figures too.
+    The description in Markdown has the question and the best job; where `private`, the table and
+    the figures too.
     """
     sweep = Sweep(folder)
     count, done = len(sweep.jobs), sweep.done.to_dict("records")

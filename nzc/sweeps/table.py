@@ -83,11 +83,9 @@ class SweepTable:
     """The finished jobs as lines: the run's name, then keys of result.json, with the paper's value
     before the measured.
 
-       Keys are those that every sweep shows, those with a paper's value in a row, and `keys`, as
-       far as there are values;
-       and `columns`, which stand there in any case. Jobs that differ in their seed only share a
-       line. The paper's values
-    do not hold for settings that are `changed`.
+    Keys are those that every sweep shows, those with a paper's value in a row, and `keys`, as far
+    as there are values; and `columns`, which stand there in any case. Jobs that differ in their
+    seed only share a line. The paper's values do not hold for settings that are `changed`.
     """
 
     def __init__(
@@ -258,9 +256,8 @@ def write_csv(folder: Path, jobs: DataFrame) -> None:
 def read_sweep(folder: str | Path) -> DataFrame:
     """Return a sweep's table.csv as a DataFrame, one row per job; `attrs["folder"]` is the folder.
 
-       Columns: `job` (its number), `name`, `failure` (why it has no result), the keys that the
-       sweep set,
-    and those of result.json, dotted. InputError: it is no folder of a sweep.
+    Columns: `job` (its number), `name`, `failure` (why it has no result), the keys that the sweep
+    set, and those of result.json, dotted. InputError: it is no folder of a sweep.
     """
     path = Path(folder).absolute() / TABLE_CSV
     if not path.is_file():

@@ -106,9 +106,9 @@ class Teachers(ABC):
     def check(self, splits: DataSplits | None) -> VoteShape:
         """Return the shape of the votes. InputError: the teachers cannot learn from these splits."""
 
-    def check_training(
+    def check_training(  # noqa: B027
         self, splits: DataSplits, store: PredictionStore, trainer: TrainerSettings
-    ) -> None:  # noqa: B027
+    ) -> None:
         """Raise InputError where training would fail, as far as this is known before."""
 
     def truth(self, splits: DataSplits | None) -> Ints | None:
@@ -128,9 +128,9 @@ class Teachers(ABC):
         computed once.
         """
 
-    def train_worker(
+    def train_worker(  # noqa: B027
         self, splits: DataSplits | None, store: PredictionStore, trainer: TrainerSettings
-    ) -> None:  # noqa: B027
+    ) -> None:
         """Train this worker node's share of the teachers; by default there is none."""
 
     def vote(self, splits: DataSplits | None, trained: AnyArray) -> VoteHistograms:

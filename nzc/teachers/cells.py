@@ -47,7 +47,8 @@ class Cells(Teachers):
     def counted(self, splits: DataSplits) -> DataSplits:
         """Return the splits with `per_group` records of each group, filled up with unknown ones, so
         that the number of
-        records does not tell how many a group has, not even by how a processor rounds."""
+        records does not tell how many a group has, not even by how a processor rounds.
+        """
         if splits.groups is None:
             return splits
         names, first, sizes = np.unique(

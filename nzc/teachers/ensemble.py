@@ -39,9 +39,8 @@ class Ensemble(EnsembleSettings):
         """Raise InputError where a teacher cannot take a step on a batch as small as its shard may
         leave.
 
-           The rows are made up. Where names decide who learns from a record, a shard may leave a
-           batch of one row: whether
-        one does is private, so it must not decide whether the run ends.
+        The rows are made up. Where names decide who learns from a record, a shard may leave a batch
+        of one row: whether one does is private, so it must not decide whether the run ends.
         """
         import torch
         from torch.nn import functional as F

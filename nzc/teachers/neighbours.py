@@ -22,8 +22,8 @@ class Neighbours(Teachers):
     """Private-kNN (Zhu, Yu, Chandraker and Wang 2020): `count` votes a query, of the nearest
     records in a sample.
 
-       A replaced record moves at most one vote, and none where it is not in the sample
-       (`accounting.sampling`).
+    A replaced record moves at most one vote, and none where it is not in the sample
+    (`accounting.sampling`).
     """
 
     count: Count

@@ -195,15 +195,12 @@ def partition(
     """Return `count` disjoint shards of row numbers that cover all rows, in sizes that differ by at
     most one row.
 
-       Plain: by row number only, so a changed record changes one shard. Stratified: class by class,
-       so neighbouring
-       datasets are those in which a record keeps its label. With names [rows], keys of records or
-       groups: a hash of seed
-       and key decides the teacher, and whatever becomes of one name, all others reach the same
-       teachers in the same order;
-       such shards differ in size, and may be empty. With weights [rows] so many teachers learn from
-       a row; those of a
-    smaller weight are the first of a larger one, and shards overlap.
+    Plain: by row number only, so a changed record changes one shard. Stratified: class by class, so
+    neighbouring datasets are those in which a record keeps its label. With names [rows], keys of
+    records or groups: a hash of seed and key decides the teacher, and whatever becomes of one name,
+    all others reach the same teachers in the same order; such shards differ in size, and may be
+    empty. With weights [rows] so many teachers learn from a row; those of a smaller weight are the
+    first of a larger one, and shards overlap.
     """
     if names is not None:
         parts = [np.arange(len(names))]

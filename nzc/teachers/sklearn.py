@@ -33,9 +33,9 @@ class Sklearn(ShardedTeachers):
     """`count` copies of `estimator`, an object with fit(x, y) and predict(x). Images are flattened
     to floats 0 … 1.
 
-       Every `random_state`, nested ones included, follows from (seed, teacher). A teacher whose
-       shard has one class always
-    votes for it. Labels are passed as 0, 1, … for the classes of the shard, as XGBoost requires.
+    Every `random_state`, nested ones included, follows from (seed, teacher). A teacher whose shard
+    has one class always votes for it. Labels are passed as 0, 1, … for the classes of the shard, as
+    XGBoost requires.
     """
 
     estimator: Any

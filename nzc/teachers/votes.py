@@ -22,10 +22,9 @@ class VoteFile(Teachers):
     """Histograms [queries, classes] in an .npy file; every row sums to the number of teachers, or
     to less with `count`.
 
-       With a dataset, row i belongs to public row i. Where the dataset is one file (npz, folder)
-       and there are votes for
-       all of its rows, row i belongs to row i of that file. Without a dataset, `labels` [queries]
-       may hold the truth.
+    With a dataset, row i belongs to public row i. Where the dataset is one file (npz, folder) and
+    there are votes for all of its rows, row i belongs to row i of that file. Without a dataset,
+    `labels` [queries] may hold the truth.
     """
 
     path: str

@@ -122,8 +122,8 @@ class Recorder:
     def _experiment(self, name: str) -> str:
         """Return the experiment's id; InputError: its private artifacts are kept in another folder.
 
-        MlflowException: it was deleted. MLflow keeps its name until it is restored, or deleted
-        for good.
+        MlflowException: it was deleted. MLflow keeps its name until it is restored, or deleted for
+        good.
         """
         if (experiment := self.client.get_experiment_by_name(name)) is None:
             try:

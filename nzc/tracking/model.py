@@ -123,9 +123,8 @@ def _schemas(about: Mapping[str, Any]) -> tuple[Schema | None, Schema]:
     """Return what the student takes, and what it gives.
 
     For tables there is no input schema: MLflow would drop a column that is not in it, such as a
-    misspelt one, in
-    silence, and refuse whole numbers for decimal ones. The student names wrong columns itself,
-    and reads any type.
+    misspelt one, in silence, and refuse whole numbers for decimal ones. The student names wrong
+    columns itself, and reads any type.
     """
     array = about["array"]
     taken = array and Schema([TensorSpec(np.dtype(array["dtype"]), (-1, *array["shape"]))])

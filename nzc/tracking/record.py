@@ -76,9 +76,8 @@ def tracked(
 ) -> Iterator[None]:  # fmt: skip
     """Track a run, or a sweep, which has no `params`, within this context.
 
-       A sweep is opened at once, because its jobs stand below it. A run is sent at its end, from
-       its folder; one that
-    lasts is opened before, so that it can be seen.
+    A sweep is opened at once, because its jobs stand below it. A run is sent at its end, from its
+    folder; one that lasts is opened before, so that it can be seen.
 
     tracker  None: it is not recorded
     sweep    folder of the sweep that a run is a job of; where that could not be opened, its jobs
@@ -196,8 +195,8 @@ def tracked_name(title: Sequence[str], overrides: Iterable[str]) -> str:
     """Return the name of a run or a sweep at its tracker: title and overrides, in at most 100
     characters.
 
-       Overrides that say only where it is recorded or how it is launched are left out, and so are
-       passwords.
+    Overrides that say only where it is recorded or how it is launched are left out, and so are
+    passwords.
     """
     typed = " ".join(masked(override) for override in overrides if not _UNNAMED.match(override))
     return shorten(masked(" · ".join(filter(None, [*title, typed]))), 100, placeholder=" …")

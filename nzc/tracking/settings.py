@@ -61,8 +61,8 @@ class MLflow(Destination, Tracker):
         """Print which of MLflow's variables would lead this run elsewhere, and what the user can
         type instead.
 
-           They are not followed: by default what is recorded is private, and only the configuration
-           says where it goes.
+        They are not followed: by default what is recorded is private, and only the configuration
+        says where it goes.
         """
         address = os.environ.get("MLFLOW_TRACKING_URI")
         if self.is_usual and address and address not in (self.uri, USUAL_URI):

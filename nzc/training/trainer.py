@@ -61,9 +61,8 @@ class TrainerSettings:
     """Options of pytorch_lightning.Trainer; conf/trainer/auto.yaml explains the others.
 
     Teachers are trained by `_OF_TEACHERS`, student and representation by all options. Of
-    `num_nodes` machines that
-    start the same command, the first does the whole run; the others train their share of the
-    teachers and end.
+    `num_nodes` machines that start the same command, the first does the whole run; the others train
+    their share of the teachers and end.
     """
 
     def __init__(
@@ -155,9 +154,8 @@ class TrainerSettings:
         """Fit `module` in this process, on one device; with `ranks` in one process for each device
         of each node.
 
-           With `ranks` it trains teachers, by the options of teachers. Each rank is sent the
-           module, so it must hold
-        nothing that its process may not know.
+        With `ranks` it trains teachers, by the options of teachers. Each rank is sent the module,
+        so it must hold nothing that its process may not know.
 
         name   heads the progress bar, which counts to `total`; None: to the number of batches
         """
@@ -206,8 +204,8 @@ class TrainerSettings:
         """Return the options of student and representation alone, for one fit, with copies of the
         callbacks.
 
-           InputError: a callback or logger is none of Lightning's, or cannot do in a student's fit
-           what it is for.
+        InputError: a callback or logger is none of Lightning's, or cannot do in a student's fit
+        what it is for.
         """
         from pytorch_lightning import Callback
         from pytorch_lightning.callbacks import Checkpoint

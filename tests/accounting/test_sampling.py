@@ -106,8 +106,8 @@ def test_losses_beyond_the_grid_are_paid_for_from_delta(monkeypatch, releases):
     """Second route: δ of all sums of losses that are on the grid, by enumeration; what is left out
     counts in full.
 
-       Usually less than a billionth of δ is left out. Here a third may be, so that a rare loss lies
-       beyond the grid.
+    Usually less than a billionth of δ is left out. Here a third may be, so that a rare loss lies
+    beyond the grid.
     """
     delta, cut, rare, most, response = 0.01, 0.33, 4e-4, 40.0, 0.8
     monkeypatch.setattr(sampling, "_CUT", cut)

@@ -200,8 +200,8 @@ def test_growth_of_a_screen_covers_every_score_within_reach(order):
 def test_realised_answers_compose_at_a_fixed_order(order):
     """Point 4 of "The sanitised bound" in docs/proofs.md, by summing over outcomes of a screened
     query, all neighbours:
-       E_P exp((α − 1)(L − ρ_screen − [answered] ρ_label)) ≤ 1. Factors of this kind multiply over
-       queries.
+    E_P exp((α − 1)(L − ρ_screen − [answered] ρ_label)) ≤ 1. Factors of this kind multiply over
+    queries.
     """
     teachers, sigma, sigma1, threshold = 30, 6.0, 8.0, 20
     label, screened, at = gaussian_bound(sigma), screen_bound(sigma1), np.array([order])

@@ -117,8 +117,8 @@ def test_noise_that_nobody_typed_follows_from_the_budget(
     """Of every aggregator, all queries together spend it; what another library says of the same
     noise is no less.
 
-       It is more by `gap` at most where the label or the bit of a screen tells less than the noisy
-       counts.
+    It is more by `gap` at most where the label or the bit of a screen tells less than the noisy
+    counts.
     """
     found, promised = _promised(f"aggregator={aggregator}")
     assert EPSILON * (1 - 2e-3) <= promised <= EPSILON

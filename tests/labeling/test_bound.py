@@ -59,8 +59,8 @@ class Outcome(NamedTuple):
     """What one way to run a session draws, in the order of asking, and releases; `laws` are numbers
     of laws.
 
-       A law is of a mechanism, with or without a student. `cost` is the ε that these labels cost at
-       most for any votes.
+    A law is of a mechanism, with or without a student. `cost` is the ε that these labels cost at
+    most for any votes.
     """
 
     laws: list[int]

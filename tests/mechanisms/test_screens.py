@@ -130,8 +130,8 @@ def test_the_papers_confident_run():
     """The confident row of reference/epsilon.yaml: 10,000 SVHN queries, T = 300, σ₁ = 200, σ₂ = 40,
     δ = 1e-6.
 
-       The papers' tables have the expected cost, Σ cost of asking + Pr[answered] · cost of the
-       label, which bounds no run.
+    The papers' tables have the expected cost, Σ cost of asking + Pr[answered] · cost of the label,
+    which bounds no run.
     """
     votes, screen, noise = (
         published_votes("svhn", 10_000),

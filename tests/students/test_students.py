@@ -114,8 +114,8 @@ def test_the_labeled_loss_by_hand() -> None:
     """It fades over half of the steps: half is gone after a quarter of them, all after half and
     later.
 
-       Where classes mix, so much of it stays. It stays whole for a class of which the student
-       expects far too little.
+    Where classes mix, so much of it stays. It stays whole for a class of which the student expects
+    far too little.
     """
     student = replace(PLAIN, label_noise_rate=0.1, labeled_loss_decay=0.5).student(_data(), 0)
     y = torch.tensor([0, 1, 2, 2, 1, 0])

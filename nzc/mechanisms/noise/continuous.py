@@ -53,8 +53,8 @@ class ContinuousNoise(Noise):
         step           one vote, standardised, [queries]; the nodes must also suit leads that are
                        moved by it
 
-           By default: 16 Gauss-Legendre nodes between points at growing distances from every lead,
-           also for heavy tails.
+        By default: 16 Gauss-Legendre nodes between points at growing distances from every lead,
+        also for heavy tails.
         """
         shifted = np.stack([leads, leads + step[:, None], leads - step[:, None]], axis=1)
         edges = [
@@ -99,13 +99,11 @@ class ContinuousNoise(Noise):
         there, copies  [queries, from, to, kinds + 2]  one untouched class of each kind, then the
                        loser and the gainer
 
-           None: a step is above MAX_STEP, or a ratio of F above e^MAX_RATIO, where dropped weights
-           would matter.
-        A moved vote changes two factors of the integrand: with L(t) = F(t − n + 1)/F(t − n) and
-           G(t) = F(t − n − 1)/F(t − n), an untouched class i has Pr = Σ_t W_i(t) L_from(t) G_to(t),
-           a matrix product.
-           A factor F(t − n) = 0 is left out of W. It must be the only one, and that of the class
-           that loses the vote.
+        None: a step is above MAX_STEP, or a ratio of F above e^MAX_RATIO, where dropped weights
+        would matter. A moved vote changes two factors of the integrand: with L(t) = F(t − n +
+        1)/F(t − n) and G(t) = F(t − n − 1)/F(t − n), an untouched class i has Pr = Σ_t W_i(t)
+        L_from(t) G_to(t), a matrix product. A factor F(t − n) = 0 is left out of W. It must be the
+        only one, and that of the class that loses the vote.
         """
         if step.max() > MAX_STEP:
             return None
@@ -191,9 +189,8 @@ def _scaled(log_w: Floats, out: Floats | None) -> tuple[Floats, Floats]:
     its logarithm.
 
     out   how many factors of 0 are left out [queries, nodes, kinds]; None: nowhere any. Weights
-          without one come first,
-             then, as further nodes, those with one. There the only kind that may lose is that of
-             the factor.
+          without one come first, then, as further nodes, those with one. There the only kind that
+          may lose is that of the factor.
     """
     log_w = log_w if out is None else np.where(out > 1, -np.inf, log_w)
     top = np.maximum(log_w.max(axis=1, keepdims=True), _ZERO)

@@ -16,23 +16,19 @@ class ExponentialNoise(ScaledNoise):
     """Exponential noise of scale 1/γ votes, density γ e^(−γz) at z ≥ 0: permute-and-flip with ε₀ =
     2γ.
 
-       Permute-and-flip visits the classes in random order and takes class j with probability q_j =
-       e^(γ (n_j − max n)).
-       Let class i be visited at a uniform time u: each other class comes before it with probability
-       u. So
-       Pr[i] = q_i ∫₀¹ Π_{j≠i} (1 − u q_j) du. The noisy argmax has the same law: u = e^(γ (max n −
-       t)) in ∫ f Π F dt.
+    Permute-and-flip visits the classes in random order and takes class j with probability q_j =
+    e^(γ (n_j − max n)). Let class i be visited at a uniform time u: each other class comes before
+    it with probability u. So Pr[i] = q_i ∫₀¹ Π_{j≠i} (1 − u q_j) du. The noisy argmax has the same
+    law: u = e^(γ (max n − t)) in ∫ f Π F dt.
 
-       Privacy. Whatever the noise of the others, class i wins where z_i > x, x being their largest
-       noisy count minus n_i.
-       This has probability min(1, e^(−γx)). One count that changes by 1 moves x by at most 1: the
-       label is (γ, 0)-private.
-    A moved vote moves x by at most 2: the label is (2γ, 0)-private. Votes (5, 5) reach both bounds.
+    Privacy. Whatever the noise of the others, class i wins where z_i > x, x being their largest
+    noisy count minus n_i. This has probability min(1, e^(−γx)). One count that changes by 1 moves x
+    by at most 1: the label is (γ, 0)-private. A moved vote moves x by at most 2: the label is (2γ,
+    0)-private. Votes (5, 5) reach both bounds.
 
-       The range of the privacy loss is wider than 2γ, which it is with Gumbel noise: from votes (5,
-       5) to (4, 6), the
-       losses of the labels are 2γ and −log(2 − e^(−2γ)). So at δ = 0 labels cost the same, and at δ
-       > 0 many cost more.
+    The range of the privacy loss is wider than 2γ, which it is with Gumbel noise: from votes (5, 5)
+    to (4, 6), the losses of the labels are 2γ and −log(2 − e^(−2γ)). So at δ = 0 labels cost the
+    same, and at δ > 0 many cost more.
     """
 
     standard = EXPONENTIAL

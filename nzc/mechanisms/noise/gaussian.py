@@ -48,12 +48,10 @@ class GaussianNoise(ContinuousNoise):
         """Return the nodes of the trapezoid rule. Its relative error is at most 2 e^(−2π²/(K h²)) +
         2 Φ(−8.3) < 4e-15.
 
-           The integrand g is entire with |g(t + iy)| ≤ e^(K y²/2) g(t), since |φ(t + iy)| =
-           e^(y²/2) φ(t) and
-           |Φ(t + iy)| ≤ e^(y²/2) Φ(t). This bounds its Fourier transform at 2π/h. −log g has
-           curvature at least 1, and its
-           mode lies between half the way to the largest count and √(2 ln K) beyond it, which bounds
-           what is cut off.
+        The integrand g is entire with |g(t + iy)| ≤ e^(K y²/2) g(t), since |φ(t + iy)| = e^(y²/2)
+        φ(t) and |Φ(t + iy)| ≤ e^(y²/2) Φ(t). This bounds its Fourier transform at 2π/h. −log g has
+        curvature at least 1, and its mode lies between half the way to the largest count and √(2 ln
+        K) beyond it, which bounds what is cut off.
         """
         classes = copies.sum(axis=1).max()
         h = np.sqrt(2 * np.pi**2 / (classes * np.log(2e15)))

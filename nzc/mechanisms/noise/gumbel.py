@@ -15,9 +15,9 @@ from nzc.types import Floats
 class GumbelNoise(ScaledNoise):
     """Gumbel noise of scale 1/γ votes: Pr[j] ∝ e^(γ n_j), the exponential mechanism with ε₀ = 2γ.
 
-       A moved vote changes two exponents by γ in opposite directions. So a label's privacy loss
-       lies in a range of width
-    2γ: it is (2γ, 0)-private and costs at most αγ²/2 (Dong, Durfee, Rogers 2020).
+    A moved vote changes two exponents by γ in opposite directions. So a label's privacy loss lies
+    in a range of width 2γ: it is (2γ, 0)-private and costs at most αγ²/2 (Dong, Durfee, Rogers
+    2020).
     """
 
     standard = GUMBEL

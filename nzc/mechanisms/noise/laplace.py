@@ -46,11 +46,10 @@ class LaplaceNoise(ScaledNoise, ContinuousNoise):
     def nodes(self, leads: Floats, copies: Floats, step: Floats) -> tuple[Floats, Floats]:
         """Return Gauss-Legendre nodes between the kinks: the counts, and the counts one vote away.
 
-           Below all kinks the integrand is e^(Kt): one node carries the whole tail exactly. Above
-           them it is a polynomial
-           of degree K − 1 in e^(−t): ⌈K/2⌉ nodes are exact. Between two kinks it is e^(kt) times
-           factors 1 − e^(−x)/2:
-        where its logarithm changes by at most 3 in a panel, 8 nodes leave an error below 1e-15.
+        Below all kinks the integrand is e^(Kt): one node carries the whole tail exactly. Above them
+        it is a polynomial of degree K − 1 in e^(−t): ⌈K/2⌉ nodes are exact. Between two kinks it is
+        e^(kt) times factors 1 − e^(−x)/2: where its logarithm changes by at most 3 in a panel, 8
+        nodes leave an error below 1e-15.
         """
         d = step[:, None]
         copies = np.where(leads > -self.reach, copies, 0.0)
