@@ -68,14 +68,6 @@ def test_parts_that_change_the_law_are_never_left_out_of_a_description(mechanism
     assert repr(mechanism) == text
 
 
-@pytest.mark.parametrize("name", presets.MECHANISMS)
-def test_every_law_sums_to_one(name):
-    votes = np.random.default_rng(1).multinomial(250, [0.6, 0.2, 0.1, 0.06, 0.04], size=20)
-    law = presets.build(name).log_law(votes)
-    assert law.shape == (20, 6)
-    np.testing.assert_allclose(np.exp(law).sum(axis=1), 1, rtol=1e-13)
-
-
 @pytest.mark.parametrize(
     "mechanism",
     [

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from itertools import product
 
 import brute
 import numpy as np
@@ -190,13 +191,9 @@ def test_two_percent_too_little_or_too_much_noise_is_refused(noise, drawn):
 
 
 @pytest.mark.parametrize("noise", [*NOISES, OwnGumbel(quantiles=1.0)], ids=str)
-def test_a_noise_of_ones_own_is_drawn_by_its_law_with_the_generator_of_the_system(noise):
+def test_a_right_noise_of_ones_own_is_taken_and_drawn_for_a_release(noise):
     mechanism = NoisyArgmax(noise)
-    rng = ExactGenerator(np.random.PCG64(2))
-    votes = np.array([[70, 60, 50]])
-    counts = np.bincount(mechanism.release(np.repeat(votes, 50_000, axis=0), rng))
-    expected = 50_000 * np.exp(mechanism.log_law(votes)[0, :-1])
-    assert ((counts - expected) ** 2 / expected).sum() < stats.chi2.isf(1e-6, df=2)
+    assert mechanism.release(np.array([[9, 3]]), nzc.system_rng()) in (0, 1)
 
 
 KINDS = [Noise]
@@ -224,45 +221,32 @@ def test_an_exact_cost_below_its_lower_bound_is_refused():
         exact.total(np.array([2.0, 8.0]))
 
 
-@dataclass(frozen=True)
-class DiscreteLaplace(Noise):
-    """Pr[z] ∝ e^(−γ|z|) at whole z. Counts tie, and ties break to the lowest class."""
+MASS = np.exp(-np.arange(4.0)) / np.exp(-np.arange(4.0)).sum()
 
-    gamma: float
+
+class WholeNoise(Noise):
+    """Whole numbers z from 0 to 3, Pr ∝ e^−z. Counts tie, and ties break to the lowest class."""
 
     def sample(self, shape, rng):
-        share = 1 - np.exp(-self.gamma)
-        return (rng.geometric(share, shape) - rng.geometric(share, shape)).astype(float)
-
-    def below(self, z):
-        """Return Pr[noise ≤ z] at whole z."""
-        tail = np.exp(-self.gamma * np.where(z < 0, -z, z + 1)) / (1 + np.exp(-self.gamma))
-        return np.where(z < 0, tail, 1 - tail)
+        return rng.choice(np.arange(4.0), shape, p=MASS)
 
     def log_law(self, scores):
-        z = np.arange(-60, 61)
-        mass = np.diff(self.below(np.arange(-61, 61)))
-        leads = np.rint(scores - scores.max(axis=1, keepdims=True))
-        classes = np.arange(scores.shape[1])
-        # Classes before a winner must be behind it, and later ones not ahead.
-        gaps = leads[:, :, None] - leads[:, None, :] - (classes < classes[:, None])
-        behind = self.below(gaps[..., None] + z)
-        behind[:, classes, classes] = 1
-        law = (mass * behind.prod(axis=2)).sum(axis=2)
-        return np.log(np.maximum(law, 1e-300)) - np.log(law.sum(axis=1, keepdims=True))
-
-    def worst_case(self, shift):
-        return pure_cost(2 * self.gamma * np.ceil(shift))
+        classes = scores.shape[1]
+        draws = np.array(list(product(range(4), repeat=classes)))
+        winners = (scores[:, None] + draws).argmax(axis=2)
+        won = winners[..., None] == np.arange(classes)
+        with np.errstate(divide="ignore"):
+            return np.log(np.einsum("d,qdk->qk", MASS[draws].prod(axis=1), won))
 
 
-@pytest.mark.parametrize(("votes", "delta"), [([1, 4], 0.01), ([1, 1], 1e-10), ([4, 4], 1e-10)])
+@pytest.mark.parametrize(("votes", "delta"), [([1, 4], 0.05), ([1, 1], 1e-10), ([3, 2], 0.1)])
 def test_a_noise_that_ties_costs_what_its_neighbours_in_the_order_of_classes_show(votes, delta):
-    mechanism = NoisyArgmax(DiscreteLaplace(1.5))
+    mechanism = NoisyArgmax(WholeNoise())
 
     def needed(epsilon):
         """Return the smallest δ at ε, by enumeration."""
-        laws = np.exp(mechanism.log_law(np.array([votes, *brute.moves(votes)])))
-        pairs = [pair for there in laws[1:] for pair in ((laws[0], there), (there, laws[0]))]
+        here, *others = np.exp(mechanism.log_law(np.array([votes, *brute.moves(votes)])))
+        pairs = [pair for there in others for pair in ((here, there), (there, here))]
         return max(brute.excess(p, q, epsilon) for p, q in pairs)
 
     exact = mechanism.cost(np.array([votes]), np.zeros(1, int)).epsilon(delta).exact
