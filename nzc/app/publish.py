@@ -55,8 +55,8 @@ def _ledger(cfg: Any, store: Path | None) -> Path:
     home = Path(cfg.hydra.runtime.cwd)
     ledger = OmegaConf.select(cfg, "paths.ledger")
     if store is None and ledger:
-        return home / ledger
-    return Path(PredictionStore(store or home / cfg.paths.store).ledger)
+        return Path(home, ledger)
+    return PredictionStore(store or home / cfg.paths.store).ledger
 
 
 def _promise(cfg: Any, sizes: list[int]) -> Promise:

@@ -12,6 +12,7 @@ from functools import cached_property
 import numpy as np
 
 from nzc.accounting import Cost
+from nzc.accounting.data_dependent import DataDependentBound
 from nzc.accounting.data_independent import FREE, gaussian, gaussian_cost
 from nzc.accounting.epsilon import DATA_INDEPENDENT, SANITISED
 from nzc.accounting.privacy_filter import OPEN, PrivacyFilter, count_filter
@@ -59,6 +60,8 @@ class Promise:
     def __init__(self, policy: LabelingPolicy, sizes: list[int]) -> None:
         self.policy = policy
         self.rounds = _rounds(policy.mechanism, sizes)
+        first = self.rounds[0].mechanism
+        self.alike = all(planned.mechanism == first for planned in self.rounds)
         self.plan = self._plan()  # of the sanitised ε; None: it is not published
         self.bound_cost = FREE if self.plan is None else gaussian_cost(1 / self.plan.noise)
         self.cost_of_bound = Cost(0, None, (), ((1, self.bound_cost),))
@@ -97,36 +100,33 @@ class Promise:
         """Return the ε to publish where a sanitised bound was drawn; None: none was."""
         if sanitised is None:
             return self.epsilon
-        if self.policy.budget is None:
-            return sanitised
-        return min(sanitised, self.epsilon)
+        return sanitised if self.policy.budget is None else min(sanitised, self.epsilon)
 
     def _plan(self) -> Plan | None:
         policy = self.policy
         if policy.bound != SANITISED:
             return None
-        planned: list[tuple[int, object]] = []
-        for part in self.rounds:
-            if not part.mechanism.bounds:
+        queries: list[tuple[int, DataDependentBound]] = []
+        for planned in self.rounds:
+            if not planned.mechanism.bounds:
                 allowed = f"no paper has a data-dependent bound for {policy.mechanism}"
                 raise InputError("bound", SANITISED, f"must be {DATA_INDEPENDENT}: {allowed}")
-            planned += [(part.size, bound) for bound in part.mechanism.bounds]
-        return policy.plan(planned, policy.delta)
+            queries += [(planned.size, bound) for bound in planned.mechanism.bounds]
+        return policy.plan(queries, policy.delta)
 
     def _price(self, rounds: Sequence[Round]) -> tuple[float, float]:
         """Return ε and δ of all that the filters of these rounds admit, whatever the votes."""
         policy = self.policy
-        alike = _alike(rounds)
         spent = 0.0
         cost = self.cost_of_bound
         left = sum(self.sizes) if policy.answers is None else policy.answers
         for planned in rounds:
             queries = planned.size
             if planned.mechanism.screen is None:  # then it is known how many are admitted
-                queries = admitted(planned.filter, queries, spent)
+                queries = admits_answered(planned.filter, queries, spent)
                 spent += planned.filter.spends(queries, queries)
             answered = min(queries, left)
-            if alike:  # else a dear round may have all answers, after a cheap one had none
+            if self.alike:  # else a dear round may have all answers, after a cheap one had none
                 left -= answered
             cost += planned.mechanism.promise(queries, answered)
         return cost.published(policy.delta)
@@ -136,19 +136,14 @@ class Promise:
         budget = self.policy.budget
         if budget is None or self._price(self.rounds)[0] <= budget:
             return self.rounds
-        first, *later = self.rounds
-        filters = [self._filter(first.mechanism)]
-        if _alike(self.rounds):
-            filters *= len(self.rounds)
-        else:
-            filters += [self._filter(later[0].mechanism)] * len(later)
-        if filters[0].budget != filters[-1].budget:
+        first = self._filter(self.rounds[0].mechanism)
+        later = first if self.alike else self._filter(self.rounds[-1].mechanism)
+        if first.budget != later.budget:
             allowed = "must be null unless all noise is alike, or Gaussian"
             raise InputError("budget.epsilon", budget, allowed)
-        return [
-            replace(planned, filter=limit)
-            for planned, limit in zip(self.rounds, filters, strict=True)
-        ]
+        rounds = [replace(planned, filter=later) for planned in self.rounds]
+        rounds[0] = replace(rounds[0], filter=first)
+        return rounds
 
     def _filter(self, mechanism: NoisyArgmax) -> PrivacyFilter:
         """Return the filter of the budget. InputError: it admits no query."""
@@ -159,13 +154,13 @@ class Promise:
         def price(count: int) -> float:
             return mechanism.promise(count, count).published(policy.delta)[0]
 
-        if mechanism.screen is None and _alike(self.rounds) and self.plan is None:
+        if mechanism.screen is None and self.alike and self.plan is None:
             if policy.answers is not None:
                 queries = min(queries, policy.answers)
             privacy_filter = count_filter(price, policy.budget, queries)
         else:
             privacy_filter = mechanism.filter(policy.budget, policy.delta, queries, self.bound_cost)
-        if admitted(privacy_filter, 1):
+        if admits_answered(privacy_filter, 1):
             return privacy_filter
         least = price(queries if mechanism.one_round else 1)
         allowed = f"must be null: {policy.mechanism} has no finite ε, so no budget can be kept"
@@ -204,7 +199,7 @@ class Promise:
         return epsilon
 
 
-def admitted(privacy_filter: PrivacyFilter, queries: int, spent: float = 0.0) -> int:
+def admits_answered(privacy_filter: PrivacyFilter, queries: int, spent: float = 0.0) -> int:
     """Return how many of so many queries a filter admits where all of them are answered."""
     return int(privacy_filter.admit(np.ones(queries, dtype=bool), spent).sum())
 
@@ -213,19 +208,11 @@ def _rounds(mechanism: NoisyArgmax, sizes: list[int]) -> list[Round]:
     """Return rounds without a limit. InputError: this mechanism must not be asked in several."""
     rounds = [Round(size, mechanism) for size in sizes]
     rounds[0] = Round(sizes[0], mechanism.first or mechanism)
-    if len(rounds) > 1:
-        if any(planned.mechanism.one_round for planned in rounds):
-            allowed = f"must be 1: the cost of {mechanism} counts over one round"
-            raise InputError("rounds", len(rounds), allowed)
-        if not mechanism.adjacency.everywhere:
-            allowed = "must be 1 where records count in their own cells"
-            raise InputError("rounds", len(rounds), allowed)
+    once = any(planned.mechanism.one_round for planned in rounds)
+    if len(rounds) > 1 and (once or not mechanism.adjacency.everywhere):
+        allowed = f"must be 1: the cost of {mechanism} counts over one round"
+        raise InputError("rounds", len(rounds), allowed)
     return rounds
-
-
-def _alike(rounds: Sequence[Round]) -> bool:
-    """Return whether all rounds have the same mechanism."""
-    return all(planned.mechanism == rounds[0].mechanism for planned in rounds)
 
 
 def _is_gaussian(mechanism: NoisyArgmax) -> bool:

@@ -31,7 +31,7 @@ class LedgerEntry:
 
     def __post_init__(self) -> None:
         one_of("kind", self.kind, KINDS)
-        if len(self.orders) == 0 or not (np.diff(self.orders) > 0).all() or not self.orders[0] > 1:
+        if not len(self.orders) or not (np.diff(self.orders, prepend=1) > 0).all():
             raise InputError("orders", self.orders, "must be ascending, at least one, each above 1")
         if self.rdp.shape != self.orders.shape or not (self.rdp >= 0).all():
             allowed = f"must be {len(self.orders)} costs of 0 or above, one per order"

@@ -7,7 +7,7 @@ Votes become labels in `LabelingSession.ask` and nowhere else in a run, in four 
 
 1. draw    the mechanism draws labels, or noisy counts, for all queries of the round
 2. admit   labels, which are public, decide which queries answers and budget still allow
-3. price   what the admitted queries cost at these votes, which stays private
+3. price   what the admitted queries cost at these votes; this stays private
 4. record  the round, under the key that the ledger will know it by
 
 `bound.py` says beforehand what all rounds cost at most, `LabelingSession.epsilon` afterwards what
@@ -28,7 +28,7 @@ import numpy as np
 from nzc.accounting import Cost, Epsilon
 from nzc.accounting.cost import cost_curve
 from nzc.accounting.privacy_filter import PrivacyFilter
-from nzc.labeling.bound import Promise, Round, admitted
+from nzc.labeling.bound import Promise, Round, admits_answered
 from nzc.labeling.group_budgets import total_weight
 from nzc.labeling.ledger_entry import total_epsilon
 from nzc.labeling.run_ledger import RunLedger, question
@@ -51,11 +51,12 @@ class Queries:
     votes: Ints  # [queries, classes]
     student_probs: Floats | None  # [queries, classes]; None: there is no student yet
 
-    def __getitem__(self, chosen: Bools) -> "Queries":
+    def first(self, number: int) -> "Queries":
+        """Return so many of them."""
         probs = self.student_probs
         if probs is not None:
-            probs = probs[chosen]
-        return Queries(self.rows[chosen], self.votes[chosen], probs)
+            probs = probs[:number]
+        return Queries(self.rows[:number], self.votes[:number], probs)
 
 
 @dataclass(frozen=True, repr=False)
@@ -75,12 +76,12 @@ class QueryRound:
     planned: Round
     rows: Ints  # [queries] asked rows of the pool, in the order of asking
     labels: Ints  # [queries] released labels, ABSTAIN where none was released
-    counts: Ints | None  # [queries, classes] released noisy counts; None: labels only
-    sums: Ints | None  # [queries] how many vote, where public features tell that; else None
     cost: Cost  # behind a screen, which may end the asking, of all queries that were drawn
     drawn: Bools  # [queries of the cost] whether each of them had an answer
     key: str  # the ledger's
     question: str  # a hash of what the round asks, by public facts
+    counts: Ints | None = None  # [queries, classes] released noisy counts; None: labels only
+    sums: Ints | None = None  # [queries] how many vote, where public features tell that; else None
 
     @property
     def answered(self) -> int:
@@ -117,9 +118,6 @@ class LabelingSession:
         self.classes = 0
         self.rounds: list[QueryRound] = []
         self._public = public
-        self._mechanisms = [
-            json.dumps(describe(mechanism), sort_keys=True) for mechanism in promise.mechanisms
-        ]
 
     @property
     def planned(self) -> Round:
@@ -142,12 +140,12 @@ class LabelingSession:
         """
         if self.planned.mechanism.adjacency.probability == 1:
             return None
-        stream = [8, len(self.rounds)]
-        return self.ledger.draw(
-            stream,
+        key, _ = self.ledger.draw(
+            [8, len(self.rounds)],
             self._key(rows, "samples"),
             lambda rng: rng.integers(2**64, size=4, dtype=np.uint64),
-        )[0]
+        )
+        return key
 
     def ask(
         self, votes: VoteHistograms, rows: Ints, student_probs: Floats | None = None
@@ -163,74 +161,69 @@ class LabelingSession:
         queries = Queries(rows, votes.votes[rows], student_probs)
 
         draw = self._draw(queries)
-        may_be_released = self._admit(draw.labels)
-        cost = self._price(queries, draw, may_be_released)
-        return self._record(queries, draw, may_be_released, cost)
+        admitted = self._admit(draw.labels)
+        cost = self._price(queries, draw, admitted)
+        return self._record(queries, draw, admitted, cost)
 
     def _draw(self, queries: Queries) -> Draw:
         """Draw labels for all queries; an unfinished run that asks again gets the same draw."""
         mechanism = self.planned.mechanism
-        votes = queries.votes
-        probs = queries.student_probs
-        key = self._key(queries.rows, votes, probs)
+        key = self._key(queries.rows, queries.votes, queries.student_probs)
         released, nonce = self.ledger.draw(
-            [2, len(self.rounds)], key, lambda rng: mechanism.release(votes, rng, probs)
+            [2, len(self.rounds)],
+            key,
+            lambda rng: mechanism.release(queries.votes, rng, queries.student_probs),
         )
         return Draw(released, mechanism.labels_of(released), nonce, key)
 
-    def _admit(self, labels: Ints) -> Bools:
-        """Return which queries may be released, [queries]: the first ones, by answers and budget.
+    def _admit(self, labels: Ints) -> int:
+        """Return how many queries, from the first on, the limits of answers and budget admit.
 
         It sees labels only, so where the asking stops tells no more of the votes than these do.
         """
         passes = labels != ABSTAIN
-        spent = sum(past.spent for past in self.rounds)
-        admits = self.planned.filter.admit(passes, spent)
+        admits = self.planned.filter.admit(passes, sum(past.spent for past in self.rounds))
         if self.policy.answers is not None:
             at_most = PrivacyFilter(self.policy.answers, 0, 1)
             admits &= at_most.admit(passes, sum(past.answered for past in self.rounds))
-        return admits
+        return int(admits.sum())
 
-    def _price(self, queries: Queries, draw: Draw, may_be_released: Bools) -> Cost:
+    def _price(self, queries: Queries, draw: Draw, admitted: int) -> Cost:
         """Return what the labels cost at these votes.
 
         Behind a screen, noise decides where asking stops. The law then contains the queries that
         might have followed, so these are paid as well.
         """
         mechanism = self.planned.mechanism
-        released = draw.released
         if mechanism.screen is None:
-            queries = queries[may_be_released]
-            released = released[may_be_released]
+            queries = queries.first(admitted)
+        released = draw.released[: len(queries.rows)]
         return mechanism.cost(queries.votes, released, queries.student_probs)
 
-    def _record(
-        self, queries: Queries, draw: Draw, may_be_released: Bools, cost: Cost
-    ) -> QueryRound:
+    def _record(self, queries: Queries, draw: Draw, admitted: int, cost: Cost) -> QueryRound:
         """Add the round with its released labels; `charge` writes it to the ledger."""
-        mechanism = self.planned.mechanism
+        planned = self.planned
+        mechanism = planned.mechanism
         asked = self._key(queries.rows, queries.student_probs)
-        passes = draw.labels != ABSTAIN
-        if mechanism.screen is None:
-            passes = passes[may_be_released]
-        answered = queries[may_be_released]
-        rows = answered.rows
-        released = draw.released[may_be_released]
-        drawn_for = None if mechanism.screen is None else draw.key
-        facts = answered.votes, answered.student_probs, released.astype("<i8")
-        last = QueryRound(
-            planned=self.planned,
-            rows=rows,
-            labels=draw.labels[may_be_released],
-            counts=released if mechanism.releases_counts else None,
-            sums=answered.votes.sum(axis=1) if isinstance(mechanism.adjacency, OwnLabels) else None,
-            cost=cost,
-            drawn=passes,
-            key=self._key(rows, *facts, draw.nonce, drawn_for),
-            question=asked,
+        queries = queries.first(admitted)
+        released = draw.released[:admitted]
+        key = self._key(
+            queries.rows,
+            queries.votes,
+            queries.student_probs,
+            released.astype("<i8"),
+            draw.nonce,
+            None if mechanism.screen is None else draw.key,
         )
+        labels = draw.labels[:admitted]
+        drawn = draw.labels[: cost.queries] != ABSTAIN
+        last = QueryRound(planned, queries.rows, labels, cost, drawn, key, asked)
+        if mechanism.releases_counts:
+            last = replace(last, counts=released)
+        if isinstance(mechanism.adjacency, OwnLabels):
+            last = replace(last, sums=queries.votes.sum(axis=1))
         self.rounds.append(last)
-        self.released[rows] = last.labels
+        self.released[last.rows] = labels
         return last
 
     def _key(self, rows: Ints, *parts: object) -> str:
@@ -239,10 +232,9 @@ class LabelingSession:
         It depends on the neighbours too: an entry of the ledger, and the words in it, are of one
         kind of neighbours.
         """
-        number = len(self.rounds)
+        mechanism = json.dumps(describe(self.planned.mechanism), sort_keys=True)
+        facts = mechanism, self.promise.epsilon, self.policy.seed, len(self.rounds) + 1
         content = None if self._public is None else self._public[rows]
-        epsilon = self.promise.epsilon
-        facts = self._mechanisms[number], epsilon, self.policy.seed, number + 1
         return question(*facts, self.ledger.neighbours, rows, content, *parts)
 
     def charge(self) -> None:
@@ -256,11 +248,7 @@ class LabelingSession:
             delta_cost=last.cost.delta_cost,
             labels=last.labels.astype("<i8").tobytes(),
             description=repr(last.planned.mechanism),
-            facts={
-                "asked": len(last.rows),
-                "answered": last.answered,
-                "question": last.question,
-            },
+            facts={"asked": len(last.rows), "answered": last.answered, "question": last.question},
         )
 
     def training_labels(self, student_probs: Floats | None) -> Ints:
@@ -290,16 +278,16 @@ class LabelingSession:
         self.released[rows] = self.probabilities[rows].argmax(axis=1)
 
     def _smoothed(self, counts: Floats, places: Floats) -> Floats:
-        noise_std = self.policy.mechanism.noise.deviation
-        if self.policy.mechanism.adjacency.everywhere:  # teachers differ about a row of one class
-            totals = NoisyTotals(counts, np.full(len(counts), float(self.voters)), noise_std)
-            return smooth(places, self.rows, totals)
-        voters = total_weight(self.voters, self.policy.shares, counts)
-        totals = NoisyTotals(counts, expected_records(places, self.rows, voters), noise_std)
-        sums = self.rounds[0].sums
-        if sums is not None:
-            totals = totals.with_sums(sums)
-        self.mixed = totals.mixed
+        mechanism = self.policy.mechanism
+        expected = np.full(len(counts), float(self.voters))
+        if not mechanism.adjacency.everywhere:
+            voters = total_weight(self.voters, self.policy.shares, counts)
+            expected = expected_records(places, self.rows, voters)
+        totals = NoisyTotals(counts, expected, mechanism.noise.deviation)
+        if self.rounds[0].sums is not None:
+            totals = totals.with_sums(self.rounds[0].sums)
+        if not mechanism.adjacency.everywhere:  # teachers differ about a row of one class
+            self.mixed = totals.mixed
         return smooth(places, self.rows, totals, self.mixed)
 
     @property
@@ -394,7 +382,7 @@ class LabelingSession:
         # It answers all queries, so the budget admits fewer of them than in a run with a screen.
         first = self.promise.mechanisms.index(dearest)
         spent = sum(past.spent for past in self.rounds[:first])
-        queries = admitted(self.promise.rounds[first].filter, queries, spent)
+        queries = admits_answered(self.promise.rounds[first].filter, queries, spent)
         rng = np.random.default_rng([policy.seed, 3])
         return dearest.audit(
             self.voters, self.classes, queries, policy.audit_trials, policy.delta, rng

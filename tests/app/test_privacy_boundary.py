@@ -210,62 +210,66 @@ def test_nothing_of_a_private_record_or_a_vote_is_in_what_is_public(
         assert _found(_private(ran.result), contents(*sent)) == numbers
 
 
-def _broken(here: Path) -> Iterator[tuple[list[str], str]]:
+#: Arrays of .npz files that cannot be read, each with what of them must not be quoted.
+BAD_ARRAYS: list[tuple[dict[str, np.ndarray], str]] = [
+    ({"x": np.array([[WORD]] * 9), "y": np.arange(9) % 3}, WORD),
+    ({"x": np.zeros((99, 2)), "y": np.full(99, 8806)}, "8806"),
+    ({WORD: np.zeros(3)}, WORD),
+    ({"x": np.zeros((9, 2)), "y": np.arange(9) % 2, "role": np.array([WORD] * 9)}, WORD),
+]
+#: The same for files of votes.
+BAD_VOTES: list[tuple[np.ndarray, str]] = [
+    (np.array([{WORD: 1}], dtype=object), WORD),
+    (np.array([[9, 5], [8806, 5]]), "8806"),
+]
+#: Private files of tables that cannot be read, with WORD in them.
+BAD_TABLES = {
+    "bytes.csv": f"age,sex,ill\n{WORD}\xff,f,1\n",
+    "cells.csv": f"age,sex,ill\n1,f,1,{WORD},{WORD}\n",
+    "values.csv": f"age,sex,ill\n{WORD},f,0\n2,m,1\n",
+    "quote.csv": f'age,sex,ill\n1,"{WORD},1\n',
+    "header.csv": f"{WORD},f,{WORD}\n39,m,1\n",
+    "t.parquet": f"PAR1 {WORD} PAR1",
+}
+
+
+def _broken() -> Iterator[tuple[list[str], str]]:
     """Commands that fail on private input, each with what of it must not be quoted."""
-
-    def npz(name: str, **arrays: np.ndarray) -> list[str]:
-        np.savez(here / f"{name}.npz", **arrays)
-        return ["dataset=npz", f"dataset.path={name}.npz"]
-
-    yield npz("text", x=np.array([[WORD]] * 9), y=np.arange(9) % 3), WORD
-    yield npz("one", x=np.zeros((99, 2)), y=np.full(99, 8806)), "8806"
-    yield npz("names", **{WORD: np.zeros(3)}), WORD
-    yield npz("role", x=np.zeros((9, 2)), y=np.arange(9) % 2, role=np.array([WORD] * 9)), WORD
-
+    for arrays, secret in BAD_ARRAYS:
+        np.savez("bad.npz", **arrays)
+        yield ["dataset=npz", "dataset.path=bad.npz"], secret
+    for votes, secret in BAD_VOTES:
+        np.save("votes.npy", votes)
+        yield FILE, secret
     header = io.BytesIO()
     described = {"descr": "<f8", "fortran_order": False, "shape": (3,)}
     np.lib.format.write_array_header_1_0(header, described)
-    votes = header.getvalue().replace(b"'descr'", b"'" + WORD[:5].encode() + b"'")
-    (here / "votes.npy").write_bytes(votes)
+    Path("votes.npy").write_bytes(header.getvalue().replace(b"descr", WORD[:5].encode()))
     yield FILE, WORD[:5]
-    np.save(here / "object.npy", np.array([{WORD: 1}], dtype=object))
-    yield [*VOTES, "teachers.path=object.npy"], WORD
-    np.save(here / "uneven.npy", np.array([[9, 5], [8806, 5]]))
-    yield [*VOTES, "teachers.path=uneven.npy"], "8806"
-    np.save(here / "good.npy", np.array([[9, 5], [5, 9]]))
-    np.save(here / "labels.npy", np.array([0, 8806]))
-    yield [*VOTES, "teachers.path=good.npy", "teachers.labels=labels.npy"], "8806"
+    np.save("votes.npy", np.array([[9, 5], [5, 9]]))
+    np.save("labels.npy", np.array([0, 8806]))
+    yield [*FILE, "teachers.labels=labels.npy"], "8806"
 
-    for kind in ("cat", "dog"):
-        (here / "images" / kind).mkdir(parents=True)
-        for number in range(5):
-            image = here / "images" / kind / f"{WORD}-{number}.png"
-            image.write_bytes(f"{WORD} is no image".encode())
+    for name in [f"{kind}/{WORD}-{number}.png" for kind in ("cat", "dog") for number in range(5)]:
+        image = Path("images", name)
+        image.parent.mkdir(parents=True, exist_ok=True)
+        image.write_bytes(f"{WORD} is no image".encode())
     # No split of the few images is empty.
     shares = ["dataset.private=0.4", "dataset.public=0.3", "dataset.seed=3"]
     yield ["dataset=folder", "dataset.path=images", *shares], WORD
 
-    (here / "public.csv").write_text("age,sex\n1,f\n2,m\n")
-    tables = ["dataset=table", "dataset.public=public.csv", "dataset.label=ill"]
-    for name, text in {
-        "bytes.csv": f"age,sex,ill\n{WORD}\xff,f,1\n",
-        "cells.csv": f"age,sex,ill\n1,f,1,{WORD},{WORD}\n",
-        "values.csv": f"age,sex,ill\n{WORD},f,0\n2,m,1\n",
-        "quote.csv": f'age,sex,ill\n1,"{WORD},1\n',
-        "header.csv": f"{WORD},f,{WORD}\n39,m,1\n",
-        "t.parquet": f"PAR1 {WORD} PAR1",
-    }.items():
-        (here / name).write_bytes(text.encode("latin-1"))
-        yield [*tables, f"dataset.private={name}"], WORD
-    (here / "adult").mkdir()
+    Path("public.csv").write_text("age,sex\n1,f\n2,m\n")
+    table = ["dataset=table", "dataset.public=public.csv", "dataset.label=ill"]
+    for name, text in BAD_TABLES.items():
+        Path(name).write_bytes(text.encode("latin-1"))
+        yield [*table, f"dataset.private={name}"], WORD
+    Path("adult").mkdir()
     for name in ("adult.data", "adult.test"):
-        (here / "adult" / name).write_text(f"39, {WORD}, 13\n")
+        Path("adult", name).write_text(f"39, {WORD}, 13\n")
     yield ["dataset=adult", "dataset.root=."], WORD
 
 
-def test_no_error_quotes_a_private_file(
-    nzc: Nzc, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_no_error_quotes_a_private_file(nzc: Nzc, monkeypatch: pytest.MonkeyPatch) -> None:
     lines = []
     error_line = errors.error_line
 
@@ -275,7 +279,7 @@ def test_no_error_quotes_a_private_file(
 
     monkeypatch.setattr(errors, "error_line", noted)
     monkeypatch.setattr(errors, "TRACEBACK", True)  # as by HYDRA_FULL_ERROR=1
-    for arguments, secret in _broken(tmp_path):
+    for arguments, secret in _broken():
         lines.clear()
         ran = nzc(*arguments, "student=none")
         assert (ran.code, "Traceback" in ran.err, len(lines)) == (2, True, 1), ran.err

@@ -3,7 +3,6 @@ is published.
 """
 
 import json
-from collections.abc import Iterator
 from itertools import combinations_with_replacement, permutations, product
 from pathlib import Path
 
@@ -163,13 +162,12 @@ TEACHERS = [
 
 
 @pytest.fixture
-def files(tmp_path: Path) -> Iterator[None]:
+def files(tmp_path: Path) -> None:
     """Arrays and tables of records with budgets; none.npz has no budgets."""
-    rng = np.random.default_rng(0)
     y = np.arange(300) % 3
-    x = (np.eye(3)[y] * 3 + rng.normal(size=(300, 3))).astype(np.float32)
+    x = np.eye(3)[y] * 3 + np.random.default_rng(0).normal(size=(300, 3))
     role = np.repeat(["private", "public", "test"], [200, 70, 30])
-    budget = rng.choice(["careful", "open"], 300)
+    budget = np.array(["careful", "open", "open", "careful"])[np.arange(300) % 4]
     np.savez(tmp_path / "own.npz", x=x, y=y, role=role, budget=budget)
     np.savez(tmp_path / "none.npz", x=x, y=y, role=role)
     table = pd.DataFrame(x, columns=["a", "b", "c"]).assign(y=y)

@@ -76,20 +76,6 @@ def test_large_noise_leaves_the_shares_of_all_records() -> None:
     assert np.allclose(nothing, 0.25, atol=1e-3)
 
 
-def test_names_of_classes_and_sizes_of_places_do_not_matter() -> None:
-    rng = np.random.default_rng(3)
-    places, _ = _clusters(rng, 5, 60)
-    rows = rng.permutation(len(places))[:25]
-    order = rng.permutation(5)
-    counts = rng.poisson(30, (25, 5)) + np.round(rng.laplace(scale=9, size=(25, 5)))
-    totals, renamed = (
-        NoisyTotals(named, np.full(25, 160.0), 12.0) for named in (counts, counts[:, order])
-    )
-    probs = smooth(places, rows, totals)
-    assert np.allclose(smooth(places, rows, renamed), probs[:, order])
-    assert np.allclose(smooth(3 * places, rows, totals), probs)
-
-
 def test_smoothing_labels_more_rows_right_than_each_cell_alone_and_surer_rows_more_often() -> None:
     shares = []
     for seed in range(3):
