@@ -78,7 +78,8 @@ class Npz(Dataset):
             allowed = f"y has no row of a class below the largest; {number}"
             raise InputError("path", self.path, allowed)
 
-        names = {name: keys_of(arrays[name]) for name in ("group", "id") if name in arrays}
+        named = arrays.keys() & {"group", "id"}
+        names = {name: keys_of(arrays[name]) for name in named}
         private, public, test = self._divided(arrays, names)
         stored = x[public]
         preparation = self._preparation(stored)
@@ -86,10 +87,8 @@ class Npz(Dataset):
         public_x = prepare(stored)
         warnings = self._doubts(stored, preparation, public_x)
         say(*warnings)
-        if isinstance(x, FileRows):
-            private_x = FileRows(x.file, x.stored, private, prepare)
-        else:
-            private_x = prepare(x[private])
+        in_file = isinstance(x, FileRows)
+        private_x = FileRows(x.file, x.stored, private, prepare) if in_file else prepare(x[private])
         return DataSplits(
             Records(private_x, y[private]),
             Split(public_x, y[public]),
@@ -117,7 +116,7 @@ class Npz(Dataset):
             masks = by_share(units, bool(names), self.private, self.public, self.seed)
             return [np.flatnonzero(mask) for mask in masks]
 
-        rows = {name: np.flatnonzero(role == name) for name in SPLITS}
+        rows: dict[str, Ints] = {name: np.flatnonzero(role == name) for name in SPLITS}
         if "group" in names:
             groups = names["group"]
             people = {name: frozenset(groups[numbers].tolist()) for name, numbers in rows.items()}

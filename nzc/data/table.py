@@ -195,7 +195,7 @@ class Table(Dataset):
         files = [key for key in SPLITS if getattr(self, key) is not None]
         columns: dict[str, list[str]] = {key: list(next(self._chunks(key, 1))) for key in files}
         self._check_columns(columns)
-        names = {}
+        names: dict[str, pd.DataFrame] = {}
         for key in files:
             self._check_encoding(key)
             wanted = [name for name in self._named if name in columns[key]] or columns[key][:1]

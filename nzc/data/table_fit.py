@@ -340,10 +340,10 @@ def _best(readings: Sequence[Reading], texts: pd.Series, rows: Ints) -> Guess:
         return Guess([], 0, int(rows.sum()), 0, [])
     numbers = np.array([reading.numbers(texts) for reading in readings])
     fits = np.isfinite(numbers) @ rows
-    different_ones: dict[bytes, int] = {}
-    for place in np.flatnonzero(fits == fits.max()):
-        different_ones.setdefault(numbers[place].tobytes(), place)
-    places = list(different_ones.values())
+    by_values: dict[bytes, int] = {}
+    for place in np.flatnonzero(fits == fits.max()).tolist():
+        by_values.setdefault(numbers[place].tobytes(), place)
+    places = list(by_values.values())
     first = numbers[places[0]]
     differ = (np.nan_to_num(numbers[places], nan=np.inf) != np.nan_to_num(first, nan=np.inf)).any(0)
     unclear = int(rows[differ].sum()) if len(rows) > 1 else 0
