@@ -92,7 +92,8 @@ def new_figure(folder: Path, name: str, size: tuple[float, float] = SIZE) -> Ite
 
 def _gaps(axes: Axes, curves: Curves) -> None:
     largest = len(curves["asked"][0])
-    edges = np.arange(-0.5, largest + largest / BARS, math.ceil(largest / BARS))
+    width = math.ceil(largest / BARS)
+    edges = (np.arange(0, largest + width, width) - 0.5).tolist()
     style: dict[str, Any] = {"histtype": "stepfilled", "edgecolor": "black", "linewidth": 0.6}
     for label, grey in (("asked", "0.82"), ("answered", "0.35")):
         gap, counts = curves[label]
