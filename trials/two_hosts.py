@@ -164,7 +164,7 @@ def inside(part: str, folder: Path, host: str, kills: int, rng: random.Random) -
 
 
 def show(folder: Path) -> None:
-    """Print what lies in the folder: the count, the ledger's entries, all runs' results and teachers.
+    """Print what lies in the folder: the count, the ledger's entries, all runs' results, teachers.
 
     Remove it.
     """
