@@ -26,20 +26,17 @@ class RunHooks(Callback):
 
 
 class SweepHooks(Callback):
-    """Opens a sweep before its jobs, and answers its question after them. Launchers send this to
-    their workers.
+    """Lets the chosen sweeper run within `nzc.app.sweep.running_sweep`.
+
+    Launchers send this to their workers.
     """
 
     def on_multirun_start(self, config: DictConfig, **kwargs: Any) -> None:
-        from nzc.app.sweep import RunningSweep
+        from hydra_plugins.nzc import AnsweredSweeper, set_sweeper
 
-        RunningSweep(config).begin()
-
-    def on_multirun_end(self, config: DictConfig, **kwargs: Any) -> None:
-        from nzc.app.sweep import RunningSweep
-
-        assert RunningSweep.current is not None
-        RunningSweep.current.end()
+        wrapper = f"{AnsweredSweeper.__module__}.{AnsweredSweeper.__qualname__}"
+        chosen = config.hydra.sweeper
+        set_sweeper(config, {"_target_": wrapper, "_recursive_": False, "sweeper": chosen})
 
 
 def _say_start(config: DictConfig) -> None:
