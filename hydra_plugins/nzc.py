@@ -1,6 +1,6 @@
 """Hydra's sweepers of nzc. Hydra finds plugins only here, and imports them for every command."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,10 +16,8 @@ class RowSweeper(Sweeper):
     It launches the jobs that `nzc.app.sweep` has planned and checked, `max_batch_size` at a time.
     """
 
-    def __init__(
-        self, max_batch_size: int | None = None, params: Mapping[str, str] | None = None
-    ) -> None:
-        self.max_batch_size = max_batch_size  # `params` is read from the configuration
+    def __init__(self, max_batch_size: int | None = None, **options: Any) -> None:
+        self.max_batch_size = max_batch_size  # `options` are read from the configuration
 
     def setup(
         self, *, hydra_context: HydraContext, task_function: TaskFunction, config: DictConfig
