@@ -37,8 +37,6 @@ GROUPS = (
     "trainer",
     "tracking",
 )
-#: The groups whose options name a run.
-_NAMING = ("dataset", "teachers", "aggregator", "student")
 
 
 def _check_audit(value: Any) -> None:
@@ -103,8 +101,7 @@ class Config:
 
 def name_of_people(cfg: DictConfig) -> str | None:
     """Return dataset.name, the user's name of the people in the private data; None: no name."""
-    name = OmegaConf.select(cfg, "dataset.name")
-    return None if name is None else str(name).strip() or None
+    return str(OmegaConf.select(cfg, "dataset.name") or "").strip() or None
 
 
 def names_of(cfg: DictConfig, choices: Mapping[str, Any]) -> dict[str, str]:
@@ -114,14 +111,11 @@ def names_of(cfg: DictConfig, choices: Mapping[str, Any]) -> dict[str, str]:
     of torchvision's datasets the kind.
     """
     names = {}
-    for group in _NAMING:
-        target = OmegaConf.select(cfg, f"{group}._target_")
-        preset = read_file(f"conf/{group}", choices[group]).get("_target_", target)
-        names[group] = str(choices[group])
-        if target is None:
-            names[group] = "none"
-        elif preset != target:
-            names[group] = target
+    for group in ("dataset", "teachers", "aggregator", "student"):
+        target = OmegaConf.select(cfg, f"{group}._target_", default="none")
+        preset = read_file(f"conf/{group}", choices[group])
+        is_preset = preset.get("_target_", target) == target != "none"
+        names[group] = str(choices[group]) if is_preset else target
     kind = OmegaConf.select(cfg, "dataset.kind")
     if kind is not None and names["dataset"] in ("mnist", "torchvision"):
         names["dataset"] = kind
@@ -192,23 +186,20 @@ def _keys_help(*, _root_: Any) -> str:
     sections = [f"seed:{main}".rstrip()]
     for group in GROUPS:
         choice = _root_.hydra.runtime.choices[group]
-        if choice is None:
-            continue
-        lines = [line for line in _text_of(f"conf/{group}", choice).splitlines() if line.strip()]
-        sections.append("\n  ".join([f"{group}: # {group}={choice}", *lines]))
+        if choice is not None:
+            lines = _text_of(f"conf/{group}", choice).strip().replace("\n\n", "\n")
+            sections.append(f"{group}: # {group}={choice}\n{indent(lines, '  ')}".rstrip())
     return indent("\n\n".join(sections), "  ")
 
 
-def compose_run(
-    overrides: Sequence[str], config_name: str = "config", config_path: str | Path = CONF
-) -> DictConfig:
+def compose_run(overrides: Sequence[str], config_name: str = "config") -> DictConfig:
     """Return the configuration of `nzc OVERRIDE…`, with Hydra's own part.
 
     Its `hydra.mode` is MULTIRUN where a file says so; only then may overrides list values.
     """
     register()
     check_overrides(overrides, GROUPS)
-    with initialize_config_dir(str(config_path), job_name="nzc", version_base="1.3"):
+    with initialize_config_dir(str(CONF), job_name="nzc", version_base="1.3"):
         hydra = GlobalHydra.instance().hydra
         assert hydra is not None
         cfg = hydra.compose_config(

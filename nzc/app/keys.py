@@ -25,7 +25,7 @@ def refuse_unknown_keys(cfg: DictConfig) -> None:
     tree: Any = OmegaConf.to_container(cfg, resolve=False)
     hydra = tree.pop("hydra", {})  # it is not in all configurations
     for section, kind in _SECTIONS.items():
-        nodes = tree[section] if section else tree
+        nodes = tree.get(section, tree)
         known = {key.name: nodes.get(key.name) for key in fields(kind)}
         for key, value in nodes.items():
             if key not in known:
