@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from textwrap import indent
 from typing import Annotated, Any
@@ -18,7 +19,7 @@ from hydra.types import RunMode
 from omegaconf import MISSING, DictConfig, OmegaConf
 
 from nzc.app.overrides import check_overrides, refuse_sweeps
-from nzc.settings import AboveOne, Between0And1, Count, Positive, checked, in_range, word
+from nzc.settings import AboveOne, Between0And1, Count, Positive, checked, word
 from nzc.validation import InputError, whole
 
 _PACKAGE = Path(__file__).parents[1]
@@ -39,11 +40,11 @@ GROUPS = (
 )
 
 
-def _check_audit(value: Any) -> None:
+def _check_audit(key: str, value: Any) -> None:
     if isinstance(value, bool) or (isinstance(value, int) and value >= 100):
         return
     allowed = "must be true, false, or a whole number of trials, 100 or more"
-    raise InputError("audit", value, allowed)
+    raise InputError(key, value, allowed)
 
 
 @dataclass
@@ -70,7 +71,7 @@ class Sanitise:
 class Config:
     """All keys but those of the groups: these are the arguments of the class that YAML names."""
 
-    seed: Annotated[int, in_range(whole, at_least=0, at_most=2**32 - 1)] = MISSING
+    seed: Annotated[int, checked(partial(whole, at_least=0, at_most=2**32 - 1))] = MISSING
     rng: Annotated[str, word("seeded", "system")] = MISSING
     delta: Between0And1 = MISSING
     queries: Count | None = None
