@@ -202,7 +202,7 @@ class Table(Dataset):
     def _names_in(self, key: str, columns: list[str]) -> pd.DataFrame:
         """Return these names of the rows of a file, which has the columns."""
         self._check_encoding(key)
-        wanted = list(filter(columns.__contains__, self._named)) or columns[:1]
+        wanted = [name for name in columns if name in self._named] or columns[:1]
         chunks = (chunk.apply(_as_texts) for chunk in self._chunks(key, names=wanted))
         names = pd.concat(chunks, ignore_index=True)
         if names.empty:
@@ -242,17 +242,16 @@ class Table(Dataset):
                 raise InputError(key, name, f"must be a column of {path}{near}; {_SKIP}")
 
         features = {*public} - {*self._named, *self.drop}
+        allowed = f"must have the label and the columns of {self.public}"
         for key in files.keys() - {"public"}:
-            absent = features.union([self.label]) - {*files[key]}
-            further = {*files[key]} - features - {*self._named, *self.drop}
-            allowed = f"must have the label and the columns of {self.public}"
+            absent = ", ".join(sorted(features.union([self.label]) - {*files[key]}))
+            further = ", ".join(sorted({*files[key]} - features - {*self._named, *self.drop}))
             if absent:
-                where = f"{', '.join(sorted(absent))} is missing; {_SKIP}"
-                raise self._refused(key, f"{allowed}; {where}")
+                raise self._refused(key, f"{allowed}; {absent} is missing; {_SKIP}")
             if further:
-                where = f"{', '.join(sorted(further))} is not in the public file"
                 remedy = "name it by dataset.group if it says whom a row is about"
-                raise self._refused(key, f"{allowed}; {where}: {remedy}, else by dataset.drop")
+                where = f"{further} is not in the public file: {remedy}, else by dataset.drop"
+                raise self._refused(key, f"{allowed}; {where}")
 
     @cached_property
     def _dropped(self) -> tuple[str | None, Set[str]]:

@@ -347,8 +347,9 @@ def _readings(values: pd.Series, texts: pd.Series, rows: Ints) -> list[Reading]:
     if set(texts.str.lower()) <= {"true", "false"}:
         return []
     sample = texts[:_SAMPLE]
-    notations = [Reading(NUMBER, _notation(texts, rows, mark)) for mark in (POINTED, COMMAED)]
-    numbers = _fitting([Reading(NUMBER), *notations], sample)
+    pointed = Reading(NUMBER, _notation(texts, rows, POINTED))
+    commaed = Reading(NUMBER, _notation(texts, rows, COMMAED))
+    numbers = _fitting([Reading(NUMBER), pointed, commaed], sample)
     times = [Reading(NUMBER, TIME), Reading(DATE)]
     return numbers or _fitting([*times, *_date_readings(sample)], sample)
 

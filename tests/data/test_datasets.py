@@ -144,7 +144,7 @@ def test_files_that_are_missing_are_downloaded_and_half_ones_refused(
 
 @pytest.mark.parametrize(
     ("kind", "says"),
-    [("kmnist", "did you mean KMNIST?"), ("Caltech101", ", ".join(KINDS)), ("???", ", ".join(KINDS))],
+    [("KMNISTT", "did you mean KMNIST?"), ("Caltech101", ", ".join(KINDS)), ("???", ", ".join(KINDS))],
 )  # fmt: skip
 def test_kinds_of_images_are_named(kind: str, says: str) -> None:
     with pytest.raises(InputError) as refused:
@@ -384,8 +384,9 @@ def test_unlabelled_images_lie_in_a_folder_of_their_own(images: Path, unlabelled
     np.testing.assert_array_equal(splits.public.x[:, 0, 0, 0], [0, 2, 1])
     assert (splits.classes, splits.public.y.tolist(), folder.check()) == (2, [UNKNOWN] * 3, 3)
     assert 0 < len(splits.private) < 20 and len(splits.private) + len(splits.test) == 20
+    shutil.rmtree(unlabelled)
     _refused(replace(folder, public="none"), "public=none", "no image")
-    shutil.rmtree(unlabelled)  # a private image keeps its split and its teacher
+    # A private image keeps its split and its teacher.
     by_share = replace(FOLDER, path=str(images)).load()
     np.testing.assert_array_equal(splits.private.x, by_share.private.x)
     np.testing.assert_array_equal(splits.keys, by_share.keys)
