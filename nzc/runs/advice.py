@@ -94,7 +94,7 @@ def about_accuracy(accuracy: float, metrics: Metrics, tries: Remedies) -> list[s
         return []
     own = f"the student's accuracy is {percent(accuracy)} (balanced: {percent(balanced)})"
     most = f"the most frequent class has {percent(majority)} (balanced: {percent(chance)})"
-    helps = " or ".join([tries.labels, *tries.rare])
+    helps = _any_of(tries.labels, *tries.rare)
     if len(metrics.recall) == 2 and not guesses:
         helps = "student.threshold=NUMBER, which trades recall for accuracy"
     return [f"{own}, and always answering {most}: try {helps}"]
@@ -106,8 +106,13 @@ def about_recall(metrics: Metrics, tries: Remedies) -> list[str]:
     if not missed:
         return []
     why = f"the student recognises less than {percent(_MISSED)} of the rows of {some(missed)}"
-    helps = " or ".join(["student.threshold=balanced", *tries.rare[:1], "a larger ε"])
+    helps = _any_of("student.threshold=balanced", *tries.rare[:1], "a larger ε")
     return [f"{why}: try {helps}"]
+
+
+def _any_of(*choices: str) -> str:
+    *others, last = choices
+    return ", or ".join(filter(None, [", ".join(others), last]))
 
 
 def about_agreement(
