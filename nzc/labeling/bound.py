@@ -59,9 +59,14 @@ class Promise:
 
     def __init__(self, policy: LabelingPolicy, sizes: list[int]) -> None:
         self.policy = policy
-        self.rounds = _rounds(policy.mechanism, sizes)
-        first = self.rounds[0].mechanism
-        self.alike = all(planned.mechanism == first for planned in self.rounds)
+        first = policy.mechanism.first or policy.mechanism
+        self.alike = len(sizes) == 1 or first == policy.mechanism
+        self.rounds = [Round(size, policy.mechanism) for size in sizes]
+        self.rounds[0] = Round(sizes[0], first)
+        once = first.one_round or policy.mechanism.one_round
+        if len(sizes) > 1 and (once or not first.adjacency.everywhere):
+            allowed = f"must be 1: the cost of {policy.mechanism} counts over one round"
+            raise InputError("rounds", len(sizes), allowed)
         self.plan = self._plan()  # of the sanitised ε; None: it is not published
         self.bound_cost = FREE if self.plan is None else gaussian_cost(1 / self.plan.noise)
         self.cost_of_bound = Cost(0, None, (), ((1, self.bound_cost),))
@@ -119,7 +124,9 @@ class Promise:
         policy = self.policy
         spent = 0.0
         cost = self.cost_of_bound
-        left = sum(self.sizes) if policy.answers is None else policy.answers
+        left = sum(self.sizes)
+        if policy.answers is not None:
+            left = policy.answers
         for planned in rounds:
             queries = planned.size
             if planned.mechanism.screen is None:  # then it is known how many are admitted
@@ -137,7 +144,9 @@ class Promise:
         if budget is None or self._price(self.rounds)[0] <= budget:
             return self.rounds
         first = self._filter(self.rounds[0].mechanism)
-        later = first if self.alike else self._filter(self.rounds[-1].mechanism)
+        later = first
+        if not self.alike:
+            later = self._filter(self.rounds[-1].mechanism)
         if first.budget != later.budget:
             allowed = "must be null unless all noise is alike, or Gaussian"
             raise InputError("budget.epsilon", budget, allowed)
@@ -191,8 +200,10 @@ class Promise:
         ]
         epsilon = self._price(of_group)[0]
         limit = self.rounds[0].filter
-        screened = any(mechanism.screen is not None for mechanism in self.mechanisms)
-        if limit != OPEN and screened and all(map(_is_gaussian, self.mechanisms)):
+        first = self.rounds[0].mechanism
+        last = self.rounds[-1].mechanism
+        screened = first.screen is not None or last.screen is not None
+        if limit != OPEN and screened and _is_gaussian(first) and _is_gaussian(last):
             # The filter keeps Σμ² of the largest weight.
             mu = float(np.sqrt(limit.budget)) * share.weight / largest
             epsilon = min(epsilon, gaussian(mu, self.policy.delta))
@@ -204,17 +215,7 @@ def admits_answered(privacy_filter: PrivacyFilter, queries: int, spent: float = 
     return int(privacy_filter.admit(np.ones(queries, dtype=bool), spent).sum())
 
 
-def _rounds(mechanism: NoisyArgmax, sizes: list[int]) -> list[Round]:
-    """Return rounds without a limit. InputError: this mechanism must not be asked in several."""
-    rounds = [Round(size, mechanism) for size in sizes]
-    rounds[0] = Round(sizes[0], mechanism.first or mechanism)
-    once = any(planned.mechanism.one_round for planned in rounds)
-    if len(rounds) > 1 and (once or not mechanism.adjacency.everywhere):
-        allowed = f"must be 1: the cost of {mechanism} counts over one round"
-        raise InputError("rounds", len(rounds), allowed)
-    return rounds
-
-
 def _is_gaussian(mechanism: NoisyArgmax) -> bool:
     """Return whether its costs are those of Gaussian noise: finite mean shifts μ."""
-    return all(np.isfinite(cost.mu) for _, cost in mechanism.worst_case())
+    (_, ask), (_, answer) = mechanism.worst_case()
+    return bool(np.isfinite(ask.mu + answer.mu))

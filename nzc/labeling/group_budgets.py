@@ -38,7 +38,7 @@ def shares(groups: Any, adjacency: Adjacency) -> dict[str, Share]:
     """
     if not isinstance(groups, Mapping):
         listed = groups if isinstance(groups, list) else [groups]
-        groups = {epsilon: epsilon for epsilon in listed}
+        groups = dict(zip(listed, listed, strict=True))
     for name, epsilon in groups.items():
         positive(f"budget.groups.{name}", epsilon)
     names = texts_of(np.array([*groups], dtype=object))
@@ -88,7 +88,9 @@ def weigh(splits: DataSplits | None, groups: Mapping[str, Share], taken: bool) -
         from pandas import Series  # takes half a second to import
 
         own = Series(own).groupby(splits.groups).transform("min").to_numpy()
-    keys = splits.keys if splits.names is not None else keys_of(np.arange(len(own)))
+    keys = splits.keys
+    if splits.names is None:
+        keys = keys_of(np.arange(len(own)))
     return replace(splits, weights=own, keys=keys)
 
 

@@ -215,8 +215,9 @@ class Ledger:
         row = (run, dataset, now(), json.dumps(dict(facts), sort_keys=True))
         with self.transaction() as connection:
             connection.execute("INSERT OR IGNORE INTO runs VALUES (?, ?, ?, ?)", row)
-            drawn = [(dataset, question) for question in questions]
-            connection.executemany("DELETE FROM draws WHERE dataset = ? AND question = ?", drawn)
+            for question in questions:
+                drawn = "DELETE FROM draws WHERE dataset = ? AND question = ?"
+                connection.execute(drawn, (dataset, question))
 
     def run(self, run: str) -> tuple[str, dict[str, Any], list[LedgerEntry]] | None:
         """Return dataset and facts of a finished run, and those of its entries that are stored;
@@ -227,8 +228,9 @@ class Ledger:
             return None
         dataset, text = rows[0]
         facts: dict[str, Any] = json.loads(text)
-        stored = {entry.key: entry for entry in self.entries(dataset) if entry.dataset == dataset}
-        return dataset, facts, [stored[key] for key in facts["entries"] if key in stored]
+        own = {(dataset, key) for key in facts["entries"]}
+        entries = [entry for entry in self.entries(dataset) if (entry.dataset, entry.key) in own]
+        return dataset, facts, entries
 
     @contextmanager
     def transaction(self) -> Iterator[sqlite3.Connection]:
@@ -265,7 +267,8 @@ def _entries(connection: sqlite3.Connection, where: str, *values: str | None) ->
         dataset, key, orders, rdp, labels, description, facts, recorded, leak, kind = row
         costs = (np.frombuffer(orders, "<f8"), np.frombuffer(rdp, "<f8"))
         about = (labels, description, json.loads(facts), recorded, leak)
-        kind = TRIAL if kind == TRIAL else RELEASE  # of an older version it is not known
+        if kind != TRIAL:  # of an older version it is not known
+            kind = RELEASE
         entries.append(LedgerEntry(dataset, key, *costs, *about, kind))
     return entries
 

@@ -48,11 +48,10 @@ class QuerySelection:
         if by_student and not student:
             allowed = "must be first or random where there is no student"
             raise InputError("query_choice", self.choice, allowed)
-        if isinstance(self.rounds, list):
-            sizes = self._given_sizes(self.rounds, queries, rows)
-        else:
-            uses_student = student and (by_student or asks_student)
-            sizes = self._equal_sizes(rows if queries is None else queries, rows, uses_student)
+        if queries is None:
+            queries = sum(self.rounds) if isinstance(self.rounds, list) else rows
+        whole("queries", queries, 1, rows, "(the public rows)")
+        sizes = self._sizes(queries, student and (by_student or asks_student))
         if len(sizes) > 1 and not student:
             allowed = "must be 1 where there is no student to learn in between"
             raise InputError("rounds", self.rounds, allowed)
@@ -61,19 +60,14 @@ class QuerySelection:
             raise InputError("rounds", self.rounds, allowed)
         return sizes
 
-    def _given_sizes(self, sizes: list[int], queries: int | None, rows: int) -> list[int]:
-        total = sum(sizes)
-        whole("queries", total if queries is None else queries, 1, rows, "(the public rows)")
-        if queries not in (None, total):
-            allowed = f"must be null, or the sum of rounds ({total})"
-            raise InputError("queries", queries, allowed)
-        return sizes
-
-    def _equal_sizes(self, queries: int, rows: int, uses_student: bool) -> list[int]:
-        whole("queries", queries, 1, rows, "(the public rows)")
+    def _sizes(self, queries: int, uses_student: bool) -> list[int]:
+        if isinstance(self.rounds, list):
+            if queries != sum(self.rounds):
+                allowed = f"must be null, or the sum of rounds ({sum(self.rounds)})"
+                raise InputError("queries", queries, allowed)
+            return self.rounds
         count = self.rounds or (2 if uses_student else 1)
         whole("rounds", count, 1, queries, "(one query each)")
-        assert isinstance(count, int)
         size, larger = divmod(queries, count)
         return [size + 1] * larger + [size] * (count - larger)
 
@@ -94,13 +88,17 @@ class QuerySelection:
             return left[:size]
         if self.choice == REPRESENTATIVE and size:
             assert embedding is not None
-            weights = None if student_probs is None else _entropy(student_probs[left]) + 1e-9
+            weights = None
+            if student_probs is not None:
+                weights = _entropy(student_probs[left]) + 1e-9
             return left[_middles(embedding[left], size, rng, weights)]
         order = rng.permutation(left)
-        if student_probs is not None and self.choice in _BY_STUDENT:
-            probs = student_probs[order]
-            rank = _rank_in_class(probs) if self.choice == "balanced" else -_entropy(probs)
+        if student_probs is not None and self.choice == "balanced":
+            rank = _rank_in_class(student_probs[order])
             order = order[np.argsort(rank, kind="stable")]
+        elif student_probs is not None and self.choice == "entropy":
+            certain = -_entropy(student_probs[order])
+            order = order[np.argsort(certain, kind="stable")]
         return order[:size]
 
 
@@ -123,8 +121,9 @@ def _middles(places: Floats, count: int, rng: Generator, weights: Floats | None)
     """
     from sklearn.cluster import KMeans
 
-    tries = 10 if count < 100 else 1  # many clusters are alike whatever the start
-    means = KMeans(count, n_init=tries, random_state=int(rng.integers(2**31)))
+    means = KMeans(count, n_init=10, random_state=int(rng.integers(2**31)))
+    if count >= 100:  # many clusters are alike whatever the start
+        means.n_init = 1
     with warnings.catch_warnings(action="ignore"):  # fewer distinct places than clusters
         clusters = means.fit(places, sample_weight=weights)
     cluster = clusters.labels_

@@ -117,6 +117,8 @@ class LabelingSession:
         self.voters = 0  # teachers, or records in cells
         self.classes = 0
         self.rounds: list[QueryRound] = []
+        self.answered = 0  # labels of all rounds
+        self.spent = 0.0  # of the budget, in the filter's unit
         self._public = public
 
     @property
@@ -182,10 +184,10 @@ class LabelingSession:
         It sees labels only, so where the asking stops tells no more of the votes than these do.
         """
         passes = labels != ABSTAIN
-        admits = self.planned.filter.admit(passes, sum(past.spent for past in self.rounds))
+        admits = self.planned.filter.admit(passes, self.spent)
         if self.policy.answers is not None:
             at_most = PrivacyFilter(self.policy.answers, 0, 1)
-            admits &= at_most.admit(passes, sum(past.answered for past in self.rounds))
+            admits &= at_most.admit(passes, self.answered)
         return int(admits.sum())
 
     def _price(self, queries: Queries, draw: Draw, admitted: int) -> Cost:
@@ -223,6 +225,8 @@ class LabelingSession:
         if isinstance(mechanism.adjacency, OwnLabels):
             last = replace(last, sums=queries.votes.sum(axis=1))
         self.rounds.append(last)
+        self.answered += last.answered
+        self.spent += last.spent
         self.released[last.rows] = labels
         return last
 
@@ -234,7 +238,9 @@ class LabelingSession:
         """
         mechanism = json.dumps(describe(self.planned.mechanism), sort_keys=True)
         facts = mechanism, self.promise.epsilon, self.policy.seed, len(self.rounds) + 1
-        content = None if self._public is None else self._public[rows]
+        content = None
+        if self._public is not None:
+            content = self._public[rows]
         return question(*facts, self.ledger.neighbours, rows, content, *parts)
 
     def charge(self) -> None:
@@ -319,7 +325,7 @@ class LabelingSession:
             sanitised=sanitised,
             audited=self._audit(),
         )
-        if sum(len(past.drawn) for past in self.rounds) > len(self.rows):
+        if cost.queries > len(self.rows):
             epsilon = replace(epsilon, exact_lower=None)  # it counts labels that nobody sees
         if epsilon.exact is None:
             return epsilon
@@ -344,7 +350,7 @@ class LabelingSession:
         """Return how ε grew over all rounds (accounting.cost.cost_curve)."""
         parts = [(past.cost, past.drawn) for past in self.rounds]
         labels, curves = cost_curve(parts, self.policy.delta, points)
-        released = labels <= sum(past.answered for past in self.rounds)
+        released = labels <= self.answered
         return labels[released], {name: curve[released] for name, curve in curves.items()}
 
     def _sanitised(self, cost: Cost) -> float | None:
@@ -375,15 +381,19 @@ class LabelingSession:
             return None
         dearest = max(
             self.rounds, key=lambda past: past.worst_case.data_independent(policy.delta)
-        ).planned.mechanism
-        queries = sum(len(past.rows) for past in self.rounds if past.planned.mechanism == dearest)
+        ).planned
+        queries = 0
+        spent = 0.0
+        for past in self.rounds:
+            if past.planned.mechanism == dearest.mechanism:
+                queries += len(past.rows)
+            elif not queries:  # it came before
+                spent += past.spent
         if policy.answers is not None:
             queries = min(queries, policy.answers)
         # It answers all queries, so the budget admits fewer of them than in a run with a screen.
-        first = self.promise.mechanisms.index(dearest)
-        spent = sum(past.spent for past in self.rounds[:first])
-        queries = admits_answered(self.promise.rounds[first].filter, queries, spent)
+        queries = admits_answered(dearest.filter, queries, spent)
         rng = np.random.default_rng([policy.seed, 3])
-        return dearest.audit(
+        return dearest.mechanism.audit(
             self.voters, self.classes, queries, policy.audit_trials, policy.delta, rng
         )

@@ -57,14 +57,14 @@ class RunLedger:
         """How many releases from these data answer the question of this run's first one, itself
         included.
         """
-        if self.rng != SYSTEM:
+        if self.rng != SYSTEM or not self.entries:
             return 0
         questions = [
             ((entry.facts or {}).get("question"), entry.neighbours)
             for entry in self.split()[0]
             if entry.dataset == self.dataset
         ]
-        return questions.count(questions[0]) if questions else 0
+        return questions.count(questions[0])
 
     @cached_property
     def ledger(self) -> Ledger:
@@ -107,7 +107,9 @@ class RunLedger:
         """
         counted = list(self.entries.values())
         trials = []
-        for entry in self.ledger.entries(self.dataset) if self.entries else ():
+        if not counted:
+            return counted, trials
+        for entry in self.ledger.entries(self.dataset):
             if entry.dataset == self.dataset and entry.key in self.entries:
                 continue
             if entry.kind == RELEASE:

@@ -36,9 +36,9 @@ class Total:
         Folders protect the same where unit, the column that names it and the kind of neighbours are
         the same.
         """
-        epsilon = float(sum(Decimal(str(epsilon)) for epsilon, _, _ in promises))
-        delta = float(sum(Decimal(str(delta)) for _, delta, _ in promises))
-        if len({neighbours for _, _, neighbours in promises}) > 1:
+        epsilons, deltas, neighbours = zip(*promises, strict=True)
+        epsilon, delta = (float(sum(map(Decimal, map(str, part)))) for part in (epsilons, deltas))
+        if len(set(neighbours)) > 1:
             epsilon = np.inf
         return cls(len(promises), epsilon, delta, limit)
 
@@ -53,12 +53,11 @@ class People:
 
     def limit(self, given: float | None) -> float | None:
         """Return the smallest limit that holds, `given` now or before; None: there is none."""
-        where = f"WHERE dataset IN ({CONNECTED})"
-        rows = self.ledger.execute(f"SELECT epsilon FROM limits {where}", self.dataset, self.name)
-        limits = [epsilon for (epsilon,) in rows]
-        if given is not None:
-            limits.append(given)
-        return min(limits, default=None)
+        stored = f"SELECT epsilon FROM limits WHERE dataset IN ({CONNECTED})"
+        ((limit,),) = self.ledger.execute(
+            f"SELECT min(epsilon) FROM ({stored} UNION SELECT ?3)", self.dataset, self.name, given
+        )
+        return None if limit is None else float(limit)
 
     def total_with(self, promised: Promised, limit: float | None, run: str | None = None) -> Total:
         """Return the total with another folder, and record it as that of `run`, unless None.

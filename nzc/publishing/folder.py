@@ -45,8 +45,8 @@ class FinishedRun:
     """A finished run, as its folder has it."""
 
     folder: Path
-    files: dict[str, bytes]  # contents by name: result, configuration, and what is `released`
-    released: list[str]  # names of files that may be published
+    records: dict[str, bytes]  # contents of result.json and the configuration, by name
+    released: dict[str, bytes]  # of the files that may be published
     result: dict[str, Any]
     config: Any
 
@@ -81,7 +81,7 @@ def publish(
         allowed = "must be the ledger that knows this run, or the store with it"
         raise InputError("--store", path, allowed)
     ledger = Ledger(path)
-    digest = sha256(run.files[RESULT]).hexdigest()
+    digest = sha256(run.records[RESULT]).hexdigest()
     dataset, facts, entries = _recorded(ledger, run, digest)
     _require_enough(run, promise_of(facts["sizes"]), entries)
     name = name or _known_name(ledger, dataset, run)
@@ -103,26 +103,30 @@ def read_run(folder: Path) -> FinishedRun:
         allowed = "must be finished; there is no result.json of its own in it"
         raise InputError("RUN", folder, allowed)
     try:
-        files = {name: (folder / name).read_bytes() for name in (RESULT, *_CONFIGURATION)}
+        records = _read(folder, [RESULT, *_CONFIGURATION])
         config: Any = OmegaConf.merge(
-            *(OmegaConf.create(files[name].decode()) for name in _CONFIGURATION)
+            *(OmegaConf.create(records[name].decode()) for name in _CONFIGURATION)
         )
-        result = json.loads(files[RESULT])
+        result = json.loads(records[RESULT])
         for record in (result, config):
             record.setdefault("bound", record.get("publish"))  # its name in older versions
         _require_publishable(result, config)
-        released = [LABELS]
+        names = [LABELS]
         if (folder / COUNTS).exists():
-            released.append(COUNTS)
+            names.append(COUNTS)
         if result["student"] != "none" and result["answered"]:
-            released += [STUDENT, STUDENT_INPUT, PREDICTIONS]
-        files |= {name: (folder / name).read_bytes() for name in released}
+            names += [STUDENT, STUDENT_INPUT, PREDICTIONS]
+        released = _read(folder, names)
     except InputError:
         raise
     except Exception as error:
         why = f"one is missing, is changed, or is older ({in_a_line(error)})"
         raise InputError("RUN", folder, f"must have the files that the run wrote; {why}") from error
-    return FinishedRun(folder, files, released, result, config)
+    return FinishedRun(folder, records, released, result, config)
+
+
+def _read(folder: Path, names: list[str]) -> dict[str, bytes]:
+    return {name: (folder / name).read_bytes() for name in names}
 
 
 def _require_publishable(result: dict[str, Any], config: Any) -> None:
@@ -159,7 +163,7 @@ def _recorded(
         allowed = f"must have the result.json that {ledger.path} has recorded; {why}"
         raise InputError("RUN", run.folder, allowed)
     _, facts, entries = recorded
-    for name, content in run.files.items():
+    for name, content in (run.records | run.released).items():
         if facts["files"].get(name) != sha256(content).hexdigest():
             allowed = f"must have the {name} that the run wrote; it has been changed"
             raise InputError("RUN", run.folder, allowed)
@@ -204,11 +208,13 @@ def _known_name(ledger: Ledger, dataset: str, run: FinishedRun) -> str:
 
 def _contents(run: FinishedRun, name: str, total: Total) -> dict[str, bytes]:
     """Return the files of the published folder by name; `name` and `total` are of the people."""
-    released = {file: run.files[file] for file in run.released}
-    texts = statement(run.result, run.config.budget.epsilon, released, name, total)
-    if STUDENT in released:
+    texts = statement(run.result, run.config.budget.epsilon, run.released, name, total)
+    if STUDENT in run.released:
         texts |= student_code()
-    return released | {file: text.encode() for file, text in texts.items()}
+    contents = dict(run.released)
+    for file, text in texts.items():
+        contents[file] = text.encode()
+    return contents
 
 
 def _write(dest: Path, contents: dict[str, bytes]) -> None:

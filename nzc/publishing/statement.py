@@ -60,7 +60,7 @@ def statement(
 def _facts(result: dict[str, Any], name: str, total: Total) -> dict[str, Any]:
     """Return privacy.json."""
     epsilon = result["epsilon"]
-    published = {kind: epsilon[kind] for kind in ("published", "audited")}
+    kinds = [kind for kind in ("published", "audited") if epsilon[kind] is not None]
     return {
         "name": name,
         **{key: result.get(key) for key in _FACTS},
@@ -68,7 +68,7 @@ def _facts(result: dict[str, Any], name: str, total: Total) -> dict[str, Any]:
         "teachers": result["teachers"]["count"],
         "asked": sum(part["asked"] for part in result["rounds"]),
         "answered": result["answered"],
-        "epsilon": {kind: value for kind, value in published.items() if value is not None},
+        "epsilon": {kind: epsilon[kind] for kind in kinds},
         "total": asdict(total),
         "public_files": (result["data"] or {}).get("public_files", {}),
         "versions": result["versions"],

@@ -22,7 +22,6 @@ import pytest
 from conftest import Command, Nzc, contents, tracked_runs
 from mlflow import MlflowClient
 from PIL import Image
-from sklearn import datasets
 
 from nzc.data.hashing import keys_of
 from nzc.data.splits import by_share
@@ -58,7 +57,7 @@ class Kind:
     private   which of the records are private
     write     writes the files of all records
     settings  of a run
-    classes   declares the classes, and more than there are; None: all of them are known
+    classes   declares the classes, and more than there are
     replaced  by what a private record is replaced, whose values change too
     grouped   whether its group may have further records
     """
@@ -67,7 +66,7 @@ class Kind:
     private: np.ndarray
     write: Callable[[Sequence[Record]], object]
     settings: list[str]
-    classes: str | None
+    classes: str
     replaced: dict[str, Any]
     grouped: bool = False
 
@@ -127,13 +126,6 @@ def _write_tables(records: Sequence[Record]) -> None:
     table[place >= 8].to_csv("test.csv", index=False)
 
 
-def _write_digits(records: Sequence[Record]) -> None:
-    images = np.array([record.values for record in records])
-    target = np.array([record.label for record in records])
-    bunch = SimpleNamespace(images=images, target=target)
-    datasets.load_digits = lambda: bunch  # the fixture undoes it
-
-
 def _records(images: bool) -> list[Record]:
     """Records of two classes, and of groups of two to four."""
     rng = np.random.default_rng(0)
@@ -147,11 +139,8 @@ def _records(images: bool) -> list[Record]:
     return [Record(*record) for record in zip(*columns, strict=True)]
 
 
-BUNCH = datasets.load_digits()
-DIGITS = [
-    Record(image, int(label), 0, 0) for image, label in zip(BUNCH.images, BUNCH.target, strict=True)
-]
-ROWS, IMAGES = _records(False), _records(True)
+ROWS = _records(False)
+IMAGES = _records(True)
 NAMES = [record.name for record in ROWS]
 GROUPS = np.array([record.group for record in ROWS])
 ROLES = np.random.default_rng(1).permutation(np.repeat(["private", "public", "test"], 60))
@@ -169,15 +158,6 @@ TABLE = [
 ]  # fmt: skip
 FOLDER = ["dataset=folder", "dataset.path=images", "dataset.grey=true"]
 KINDS = {
-    "digits": Kind(
-        DIGITS,
-        np.isin(np.arange(len(DIGITS)), np.random.default_rng(0).permutation(len(DIGITS))[:300]),
-        _write_digits,
-        ["recipe=near_zero", "dataset.private=300", "dataset.public=100",
-         "dataset.suits.spectral.copies=2", "student.steps=20", *COMMON],
-        None,
-        {"label": 1},
-    ),
     "npz": Kind(ROWS, ROLES == "private", _npz("role"), [*NPZ, *SCREEN], "4", NEW_CLASS),
     "npz with id": Kind(
         ROWS, _private(NAMES), _npz("id"), [*NPZ, *SHARES], "4",
@@ -225,7 +205,6 @@ def run(nzc: Nzc, command: Command, monkeypatch: pytest.MonkeyPatch) -> Run:
     refuses it.
     """
     monkeypatch.setattr(NoisyArgmax, "release", _fixed)
-    monkeypatch.setattr(datasets, "load_digits", datasets.load_digits)
     # Times are not private, and differ between any two runs.
     begun = SimpleNamespace(now=lambda _: datetime(2026, 1, 1, tzinfo=UTC))
     stopped = SimpleNamespace(perf_counter=lambda: 0.0, time=lambda: 0.0)
@@ -284,7 +263,7 @@ def _sent() -> dict[str, bytes]:
 @pytest.mark.parametrize("name", KINDS)
 def test_equal_labels_leave_equal_folders(run: Run, name: str) -> None:
     kind = KINDS[name]
-    settings = [] if kind.classes is None else [f"dataset.classes={kind.classes}"]
+    settings = [f"dataset.classes={kind.classes}"]
     expected = {"published/labels.csv", "published/student.pt2", "published/README.md"}
     if name == "table":  # figures and models of all kinds would take too long
         settings += [*PUBLIC, "tracking.model=true", "figures=true"]
