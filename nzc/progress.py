@@ -1,6 +1,4 @@
-"""What standard error says while a command works: bars on a terminal, lines elsewhere. It needs no
-torch.
-"""
+"""What standard error says while a command works: bars on a terminal, lines elsewhere."""
 
 import sys
 from collections.abc import Callable, Iterator
@@ -23,9 +21,7 @@ EVERY = 10.0
 
 @contextmanager
 def lines(text: Callable[[], str]) -> Iterator[None]:
-    """Print a line every ten seconds within this context, so that nobody takes the command for
-    dead.
-    """
+    """Print a line every ten seconds within this context: the command is not dead."""
     ended = Event()
 
     def tell() -> None:
@@ -40,29 +36,25 @@ def lines(text: Callable[[], str]) -> Iterator[None]:
 
 
 class Bar(Progress):
-    """A bar with its heading, what is done, the time used and the time left; without a terminal:
-    lines.
-    """
+    """A bar with what is done, the time used and the time left; without a terminal: lines."""
 
     def __init__(self, shown: bool) -> None:
-        columns = (
+        console = Console(stderr=True)
+        self._prints_lines = shown and not console.is_terminal
+        self._lines = ExitStack()
+        super().__init__(
             TextColumn("{task.description:9}"),
             BarColumn(),
             MofNCompleteColumn(),
             TimeElapsedColumn(),
-        )
-        console = Console(stderr=True)
-        self._says, self._lines = shown and not console.is_terminal, ExitStack()
-        super().__init__(
-            *columns,
             TimeRemainingColumn(),
             console=console,
-            disable=not (shown and console.is_terminal),
+            disable=not shown or not console.is_terminal,
         )
 
     def start(self) -> None:
         super().start()
-        if self._says:
+        if self._prints_lines:
             self._lines.enter_context(lines(self._state))
 
     def stop(self) -> None:

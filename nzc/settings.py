@@ -1,28 +1,45 @@
-"""Ranges of settings as annotations: `steps: Count`. nzc.app checks the fields of every object that
-it builds by them.
+"""Ranges of settings as annotations: `steps: Count`.
 
-An object that is made by hand is not checked.
+nzc.app checks the arguments of every object that it builds by them. An object that is made by hand
+is not checked.
 """
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import partial
 from typing import Annotated, Any
 
-from pydantic import PlainValidator
+from nzc.validation import (
+    above_1,
+    below_1,
+    between_0_and_1,
+    not_negative,
+    one_of,
+    positive,
+    share,
+    whole,
+)
 
-from nzc.validation import below_1, between_0_and_1, not_negative, positive, share, whole
 
+@dataclass(frozen=True)
+class checked:
+    """An annotation that makes pydantic call `check` with a key and the value."""
 
-def checked(check: Callable[..., None]) -> PlainValidator:
-    """Return an annotation that makes pydantic call `check` with the value: it raises InputError,
-    or all is right.
-    """
+    check: Callable[[str, Any], None]
 
-    def validate(value: Any) -> Any:
-        check("value", value)
+    def validate(self, value: Any) -> Any:
+        self.check("value", value)  # its InputError gets the key of the setting
         return value
 
-    return PlainValidator(validate)
+    def __get_pydantic_core_schema__(self, *_: Any) -> Any:
+        from pydantic_core import core_schema  # slow to import, and `nzc --help` needs none
+
+        return core_schema.no_info_plain_validator_function(self.validate)
+
+
+def word(*allowed: str) -> checked:
+    """Return the annotation of a setting that is one of these words."""
+    return checked(partial(one_of, allowed=allowed))
 
 
 Count = Annotated[int, checked(partial(whole, at_least=1))]
@@ -30,6 +47,7 @@ TwoOrMore = Annotated[int, checked(partial(whole, at_least=2))]
 CountOrZero = Annotated[int, checked(partial(whole, at_least=0))]
 Positive = Annotated[float, checked(positive)]
 NotNegative = Annotated[float, checked(not_negative)]
+AboveOne = Annotated[float, checked(above_1)]
 #: From 0 to 1.
 Share = Annotated[float, checked(share)]
 #: From 0 to below 1.

@@ -10,47 +10,40 @@ A check takes the key as a user types it, and its value:
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from difflib import SequenceMatcher
-from functools import partial
+from difflib import get_close_matches
 from json import dumps
 from numbers import Real
 from typing import Any
 
 #: The smallest and the largest setting other than 0: squares and quotients of them stay within
 #: float64. Noise may be much larger than NZC's boost of 1e100.
-LEAST, MOST = 1e-120, 1e120
+LEAST = 1e-120
+MOST = 1e120
 #: The password of an address, up to its last @; Hydra writes \\: for a colon.
 _PASSWORD = re.compile(r"""(://[^:/\s\\]*\\?:)[^\s"']+(?=@)""")
-#: What Python shows of an object without a text of its own, and of a class or function.
-_NAMELESS = re.compile(
-    r"(?:_DeferredTarget\()?<(?:class |function )?'?([\w.]+)'?(?: object)?(?: at 0x\w+)?>\)?"
-)
+#: Python's constants as one types them.
+_TYPED = {"None": "null", "True": "true", "False": "false"}
 
 
 class InputError(ValueError):
     """A value that cannot be used. The message is one line: `key=value: allowed`."""
 
     def __init__(self, key: str, value: object, allowed: str) -> None:
-        self.key, self.value, self.allowed = key, value, allowed
-        typed = {"None": "null", "True": "true", "False": "false"}.get(
-            str(value), str(value)
-        )  # as one types it
-        typed = found[1] if (found := _NAMELESS.fullmatch(typed)) else typed
-        super().__init__(
-            one_line(f"{shortened(key, 100)}={shortened(masked(typed), 250)}: {allowed}")
-        )
+        self.key = key
+        self.value = value
+        self.allowed = allowed
+        typed = masked(_TYPED.get(str(value), value))
+        super().__init__(one_line(f"{shortened(key, 100)}={shortened(typed, 250)}: {allowed}"))
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle the three parts, not the message alone."""
         return type(self), (self.key, self.value, self.allowed)
 
     def within(self, group: str) -> "InputError":
-        """Return the same error with its key below `group`: sigma → aggregator.sigma. A dotted key
-        stays as it is.
-        """
-        return (
-            self if "." in self.key else InputError(f"{group}.{self.key}", self.value, self.allowed)
-        )
+        """Return the same error with its key below `group`; a dotted key stays as it is."""
+        if "." in self.key:
+            return self
+        return InputError(f"{group}.{self.key}", self.value, self.allowed)
 
 
 @contextmanager
@@ -80,6 +73,7 @@ not_negative = _number(lambda number: number >= 0, f"a finite number, 0 or above
 between_0_and_1 = _number(
     lambda number: LEAST <= number < 1, f"a number strictly between 0 and 1, from {LEAST:g}"
 )
+above_1 = _number(lambda number: number > 1, f"a number above 1, up to {MOST:g}")
 below_1 = _number(lambda number: 0 <= number < 1, "a number of 0 or more, below 1")
 share = _number(lambda number: 0 <= number <= 1, "from 0 to 1")
 
@@ -107,29 +101,26 @@ def among(allowed: Sequence[str], value: object) -> str:
 
 
 def is_shipped(part: object) -> bool:
-    """Return whether nzc has tested this part, or class: it is nzc's own, and not only derived from
-    a class of nzc.
-    """
+    """Return whether this part, or class, is nzc's own: nzc has tested it."""
     kind = part if isinstance(part, type) else type(part)
     return kind.__module__.startswith("nzc.")
 
 
 def meant(name: str, known: Collection[str], listed: Collection[str] | None = None) -> str:
-    """Return `; did you mean NAME?` for the known name that is near; else those `listed` (None:
-    all), similar first.
+    """Return `; did you mean NAME?` for the known name that is near, or else the names that exist.
+
+    listed  the names to list, if not all; those that are like `name` come first
     """
-    names = sorted(known if listed is None else listed, key=partial(_likeness, name), reverse=True)
-    return nearest(name, known) or f": {', '.join(names)}"
+    if listed is None:
+        listed = known
+    by_likeness = get_close_matches(name, listed, max(len(listed), 1), cutoff=0.0)
+    return nearest(name, known) or f": {', '.join(by_likeness)}"
 
 
 def nearest(name: str, known: Iterable[str]) -> str:
     """Return `; did you mean NAME?` for the known name that is near, or nothing."""
-    best = max(known, key=partial(_likeness, name), default="")
-    return f"; did you mean {best}?" if _likeness(name, best) >= 0.7 else ""
-
-
-def _likeness(name: str, other: str) -> float:
-    return SequenceMatcher(None, other.casefold(), name.casefold()).ratio()
+    near = get_close_matches(name, list(known), 1, cutoff=0.7)
+    return f"; did you mean {near[0]}?" if near else ""
 
 
 def masked(value: object) -> str:
@@ -147,44 +138,31 @@ def masked_tree(tree: Any) -> Any:
 
 
 def one_line(text: str) -> str:
-    """Return the text without passwords, and with an escape for every character that a terminal
-    would not show.
-    """
+    """Return the text without passwords, and with an escape for what a terminal would not show."""
     return "".join(sign if sign.isprintable() else repr(sign)[1:-1] for sign in masked(text))
 
 
 def in_a_line(text: object, at_most: int | None = None) -> str:
-    """Return another library's message without passwords and line breaks, cut after `at_most`
-    characters.
-    """
+    """Return another library's message without passwords and line breaks, `at_most` so long."""
     return " ".join(masked(text).split())[:at_most]
 
 
 def shortened(text: str, at_most: int = 500) -> str:
-    """Return the text, or as much of it as at most so many characters hold, with a sign that
-    something is left out.
-    """
+    """Return the text, cut with a sign after `at_most` characters."""
     return text if len(text) <= at_most else f"{text[: at_most - 1]}…"
 
 
 def from_pydantic(error: Any, prefix: str) -> InputError:
     """Return pydantic's first complaint as an InputError below the key `prefix`."""
     first = error.errors()[0]
-    key = ".".join(map(str, (prefix, *first["loc"])))
-    if isinstance(cause := first.get("ctx", {}).get("error"), InputError):  # of nzc.settings
-        return InputError(key, first["input"], cause.allowed)
+    key = ".".join(map(str, (prefix, *first["loc"]))).lstrip(".")
+    value = first["input"]
+    context = first.get("ctx", {})
+    if isinstance(context.get("error"), InputError):  # of nzc.settings
+        return InputError(key, value, context["error"].allowed)
     if first["type"] == "literal_error":
-        words = re.findall(r"'(.+?)'", first["ctx"]["expected"])
-        return InputError(key, first["input"], among(words, first["input"]))
+        return InputError(key, value, among(re.findall(r"'(.+?)'", context["expected"]), value))
     allowed = first["msg"].removeprefix("Value error, ").replace("Input should be", "must be")
-    for theirs, ours in (
-        ("a valid string", "text"),
-        ("a valid list", "a list"),
-        ("a valid dictionary", "a mapping"),
-    ):
-        allowed = allowed.replace(theirs, ours)
-    if allowed == "must be text" and isinstance(
-        first["input"], int | float | None
-    ):  # Hydra read no text
-        allowed = f"must be text; type '\"{dumps(first['input'])}\"' instead"
-    return InputError(key, first["input"], allowed)
+    if first["type"] == "string_type" and isinstance(value, int | float | None):
+        allowed = f"must be text; type '\"{dumps(value)}\"' instead"  # Hydra read no text
+    return InputError(key, value, allowed)

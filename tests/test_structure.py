@@ -1,52 +1,112 @@
-"""The shape of nzc: no file imports itself by way of others."""
+"""The shape of nzc: no file imports itself by way of others; its density and its size."""
 
 import ast
+from collections import Counter
 from collections.abc import Iterator
+from graphlib import TopologicalSorter
 from pathlib import Path
+
+import pytest
 
 import nzc
 
 HOME = Path(nzc.__file__).parent
-TEXTS = {
-    path.relative_to(HOME).as_posix(): path.read_text(encoding="utf-8")
-    for path in HOME.rglob("*.py")
+#: At most so many thousands of nodes of the syntax tree, which no formatter changes.
+SIZES = {"nzc": 135, "tests": 125}
+#: At most so many of each in a thousand lines of code, and in a thousand functions.
+DENSITY = {
+    "conditional": 12,
+    "nested conditional": 0,
+    "parallel assignment": 3,
+    "walrus": 2,
+    "comprehension": 25,
+    "text times condition": 0,
+    "above 100 columns": 0,
 }
-#: The file of a module's name.
-FILES = {
-    f"nzc/{name}".removesuffix(".py").removesuffix("/__init__").replace("/", "."): name
-    for name in TEXTS
-}
-
-
-def _imports(text: str) -> Iterator[str]:
-    """Yield the files of nzc that a file imports: at its top, inside functions, and for type
-    checkers only.
-    """
-    for node in ast.walk(ast.parse(text)):
-        if isinstance(node, ast.Import):
-            modules = [alias.name for alias in node.names]
-        elif isinstance(node, ast.ImportFrom):
-            parent = node.module or ""
-            modules = [
-                name if (name := f"{parent}.{alias.name}") in FILES else parent
-                for alias in node.names
-            ]
-        else:
-            continue
-        yield from (FILES[module] for module in modules if module in FILES)
-
-
-def _in_circles(imports: dict[str, set[str]]) -> set[str]:
-    """Return the files that reach themselves; what reaches none of them, or only files that do not,
-    is left out.
-    """
-    reached = {name: set(direct) for name, direct in imports.items()}
-    for middle in reached:  # Warshall's transitive closure
-        for name in reached:
-            if middle in reached[name]:
-                reached[name] |= reached[middle]
-    return {name for name in reached if name in reached[name]}
+FUNCTIONS = {"above 12 branches": 5}
+COMPREHENSIONS = ast.ListComp | ast.SetComp | ast.DictComp | ast.GeneratorExp
+BRANCHES = ast.If | ast.For | ast.While | ast.ExceptHandler | ast.IfExp | ast.match_case
+TEXTS = {path: path.read_text(encoding="utf-8") for path in HOME.rglob("*.py")}
+TREES = {path: ast.parse(text) for path, text in TEXTS.items()}
+NODES = [node for tree in TREES.values() for node in ast.walk(tree)]
 
 
 def test_no_file_imports_itself_by_way_of_others() -> None:
-    assert _in_circles({name: set(_imports(text)) for name, text in TEXTS.items()}) == set()
+    names = {}
+    for path in TREES:
+        parts = path.relative_to(HOME.parent).with_suffix("").parts
+        names[".".join(parts).removesuffix(".__init__")] = path
+    imports: dict[str, set[str]] = {}
+    for name, path in names.items():
+        imports[name] = set()
+        for node in ast.walk(TREES[path]):
+            if isinstance(node, ast.ImportFrom):
+                modules = [f"{node.module}.{alias.name}" for alias in node.names]
+                imports[name] |= {
+                    inner if inner in names else str(node.module) for inner in modules
+                }
+            elif isinstance(node, ast.Import):
+                imports[name] |= {alias.name for alias in node.names}
+    TopologicalSorter(imports).prepare()  # raises CycleError
+
+
+@pytest.mark.parametrize("folder", SIZES)
+def test_how_large_the_code_is(folder: str) -> None:
+    files = (HOME.parent / folder).rglob("*.py")
+    nodes = sum(len([*ast.walk(ast.parse(file.read_text(encoding="utf-8")))]) for file in files)
+    assert nodes <= 1000 * SIZES[folder]
+
+
+def _kinds(node: ast.AST) -> Iterator[str]:
+    """Yield as what in DENSITY a node counts."""
+    match node:
+        case ast.IfExp():
+            yield "conditional"
+            if any(isinstance(child, ast.IfExp) for child in ast.iter_child_nodes(node)):
+                yield "nested conditional"
+        case ast.Assign(targets=[ast.Tuple()], value=ast.Tuple()):
+            yield "parallel assignment"
+        case ast.NamedExpr():
+            yield "walrus"
+        case ast.BinOp(ast.List() | ast.JoinedStr() | ast.Constant(str()), ast.Mult(), factor):
+            if isinstance(factor, ast.Compare | ast.BoolOp | ast.UnaryOp):
+                yield "text times condition"
+        case _ if isinstance(node, COMPREHENSIONS):
+            yield "comprehension"
+
+
+def _lines_of_docstring(node: ast.AST) -> int:
+    documented = isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef)
+    if not documented or ast.get_docstring(node) is None:  # type: ignore[arg-type]
+        return 0
+    text = node.body[0]  # type: ignore[attr-defined]
+    return text.end_lineno - text.lineno + 1  # type: ignore[no-any-return]
+
+
+def _branches(function: ast.AST) -> int:
+    """Return the number of ways through a function, those inside its expressions included."""
+    count = 1
+    for node in ast.walk(function):
+        if isinstance(node, BRANCHES):
+            count += 1
+        elif isinstance(node, ast.comprehension):
+            count += 1 + len(node.ifs)
+        elif isinstance(node, ast.BoolOp):
+            count += len(node.values) - 1
+    return count
+
+
+def test_one_thought_a_line() -> None:
+    lines = [line.strip() for text in TEXTS.values() for line in text.splitlines()]
+    code = [line for line in lines if line and line[0] != "#"]
+    thousands = (len(code) - sum(map(_lines_of_docstring, NODES))) / 1000
+    found = Counter(kind for node in NODES for kind in _kinds(node))
+    found["above 100 columns"] = sum(
+        len(line) > 100 for line in "\n".join(TEXTS.values()).split("\n")
+    )
+    functions = [node for node in NODES if isinstance(node, ast.FunctionDef)]
+    found["above 12 branches"] = sum(_branches(function) > 12 for function in functions)
+    rates = {name: found[name] / thousands for name in DENSITY}
+    rates |= {name: 1000 * found[name] / len(functions) for name in FUNCTIONS}
+    limits = DENSITY | FUNCTIONS
+    assert {name: rate for name, rate in rates.items() if rate > limits[name]} == {}

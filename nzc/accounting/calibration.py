@@ -10,10 +10,8 @@ from nzc.validation import InputError, between_0_and_1, positive, whole
 
 #: The noise that is tried first, as powers of 2; also that which drowns NZC's boost of 1e100 votes.
 _POWERS = (*range(-390, -50, 20), *range(-50, 51), *range(70, 391, 20))
-_TRIALS, _PRECISION = (
-    60,
-    1e-8,
-)  # how often a precise bound is tried at most, and how near the noise of a jump is found
+_TRIALS = 60  # how often a precise bound is tried at most
+_PRECISION = 1e-8  # how near the noise of a jump is found, relatively
 
 
 def calibrate(
@@ -24,8 +22,7 @@ def calibrate(
     parameter: str | None = None,
     rough: bool = False,
 ) -> float:
-    """Return the noise parameter at which `queries` answered queries cost `epsilon` at δ, whatever
-    the votes.
+    """Return the noise at which `queries` answered queries cost `epsilon` at δ, for any votes.
 
     mechanism  builds one from one free argument: `nzc.GNMax`, `partial(nzc.Confident,
                threshold=200, sigma1=150)`
@@ -41,51 +38,81 @@ def calibrate(
         >>> nzc.calibrate(nzc.LNMax, epsilon=1, delta=1e-5, queries=1000)
         0.00838...
     """
-    positive("epsilon", epsilon)
     between_0_and_1("delta", delta)
     whole("queries", queries, 1)
     name = parameter or _free(mechanism)
 
-    @cache
-    def cost(value: float, rough: bool = True) -> float:
-        return float(mechanism(**{name: value}).worst_case_epsilon(queries, delta, rough))
+    def epsilon_of(noise: float, rough: bool) -> float:
+        return float(mechanism(**{name: noise}).worst_case_epsilon(queries, delta, rough))
 
+    return calibrate_noise(epsilon_of, epsilon, name, queries, rough)
+
+
+def calibrate_noise(
+    epsilon_of: Callable[[float, bool], float],
+    epsilon: float,
+    name: str,
+    queries: int,
+    rough: bool = False,
+) -> float:
+    """Return the noise at which `epsilon_of` is `epsilon`, as `calibrate` does for a mechanism.
+
+    epsilon_of  maps a noise, and whether a rough bound will do, to an ε for any votes
+    name        the noise parameter, and `queries` their number: for the error line
+    """
+    positive("epsilon", epsilon)
+    cost = cache(epsilon_of)
     values: list[float] = [2.0**power for power in _POWERS]
-    if (
-        cost(values[0]) <= epsilon
-    ):  # an inverse scale: noise shrinks with it, and every small value is enough
+    # Noise shrinks with an inverse scale, of which every small value is enough.
+    grows = cost(values[0], True) > epsilon
+    if not grows:
         values.reverse()
 
     def enough_for(budget: float) -> float | None:
-        """Return the least noise that is enough by the rough bound; None: there is none."""
-        at = next((at for at, value in enumerate(values) if cost(value) <= budget), None)
-        if at is None:
-            return None
-        enough, short = values[at], values[max(at - 1, 0)]
-        while abs(math.log(enough / short)) > 1e-11:
-            middle = math.sqrt(enough * short)
-            enough, short = (middle, short) if cost(middle) <= budget else (enough, middle)
-        return enough
+        return _least_enough(lambda noise: cost(noise, True), values, budget)
 
     enough = enough_for(epsilon)
     if enough is None:  # where more noise uses more of δ, few values may be enough
-        cheapest = min(values, key=cost)
-        values = sorted(
-            (cheapest * 2 ** (step / 64) for step in range(-64, 65)), reverse=values[0] > values[-1]
-        )
-        cheapest = min(values, key=cost)
-        least = cost(cheapest, rough)
-        if least > epsilon:
-            cheaper = (
-                f"must be above {least:.3g}: {name} alone cannot make {queries} queries cheaper"
-            )
-            never = f"must be null, because no {name} gives a finite ε"
-            raise InputError("epsilon", epsilon, never if math.isinf(least) else cheaper)
+        cheapest = min(values, key=lambda noise: cost(noise, True))
+        values = sorted((cheapest * 2 ** (step / 64) for step in range(-64, 65)), reverse=not grows)
+        cheapest = min(values, key=lambda noise: cost(noise, True))
+        _require_enough(cost(cheapest, rough), epsilon, name, queries)
         enough = enough_for(epsilon) or cheapest
-    if rough or cost(values[0]) <= epsilon:
+    if rough or cost(values[0], True) <= epsilon:
         return enough
-    grows = values[0] < values[-1]  # whether more noise is a larger value
-    return _refined(partial(cost, rough=False), enough_for, epsilon, enough, grows)
+    return _refined(lambda noise: cost(noise, False), enough_for, epsilon, enough, grows)
+
+
+def _require_enough(least: float, epsilon: float, name: str, queries: int) -> None:
+    """Refuse a budget below the `least` ε that any noise gives."""
+    if math.isinf(least):
+        raise InputError("epsilon", epsilon, f"must be null, because no {name} gives a finite ε")
+    if least > epsilon:
+        allowed = f"must be above {least:.3g}: {name} alone cannot make {queries} queries cheaper"
+        raise InputError("epsilon", epsilon, allowed)
+
+
+def _least_enough(
+    cost: Callable[[float], float], values: list[float], budget: float
+) -> float | None:
+    """Return the least noise that costs at most `budget`; None: none of the values does.
+
+    values  from little noise to much; the result is found between two of them, by bisection
+    """
+    short = values[0]
+    for enough in values:
+        if cost(enough) <= budget:
+            break
+        short = enough
+    else:
+        return None
+    while abs(math.log(enough / short)) > 1e-11:
+        middle = math.sqrt(enough * short)
+        if cost(middle) <= budget:
+            enough = middle
+        else:
+            short = middle
+    return enough
 
 
 def _refined(
@@ -95,15 +122,22 @@ def _refined(
     enough: float,
     grows: bool,
 ) -> float:
-    """Return less noise than is `enough` by a rough bound, at a precise ε of at most `epsilon`."""
-    less = 0.5 if grows else 2.0
-    none = 0.0 if grows else math.inf
+    """Return less noise than is `enough` by a rough bound, at a precise ε of at most `epsilon`.
+
+    grows  whether more noise is a larger value
+    """
+    if grows:
+        short = 0.0  # the most noise that is known to be too little; 0 and inf: none is known
+        less = 0.5
+        first_ratio = 0.82
+    else:
+        short = math.inf
+        less = 2.0
+        first_ratio = 1 / 0.82
     least = epsilon * (1 - 1e-3)
-    short = none  # the most noise that is known to be too little
-    # The noise at which both bounds have the same ε is in about the same ratio for all ε: first,
-    # 0.82.
+    # The noise at which both bounds have the same ε is in about the same ratio for all ε.
     target = enough_for(epsilon * (1 - 3e-4)) or enough
-    value = target * (0.82 if grows else 1 / 0.82)
+    value = target * first_ratio
     for _ in range(_TRIALS):
         price = cost(value)
         if price > epsilon:
@@ -112,25 +146,29 @@ def _refined(
             enough = value
         if least <= price <= epsilon or abs(enough - short) < _PRECISION * enough:
             break
-        equal = enough_for(price) if price > 0 else None
+        equal = None
+        if price > 0:
+            equal = enough_for(price)
         value = enough if equal is None else target * value / equal
         if not min(enough, short) < value < max(enough, short):
             if cost(enough) >= least:  # the rough bound is precise
                 break
             # Where δ alone pays for much noise, ε may rise steeply from 0: the ratio leads nowhere,
             # and halving does.
-            value = enough * less if short == none else math.sqrt(enough * short)
+            value = enough * less if short in (0.0, math.inf) else math.sqrt(enough * short)
     return enough
 
 
 def _free(mechanism: Callable[..., Any]) -> str:
     """Return the name of the one argument that still has to be given."""
     given = mechanism.keywords if isinstance(mechanism, partial) else {}
-    parameters = signature(mechanism).parameters.items()
     free = [
-        name for name, one in parameters if one.default is Parameter.empty and name not in given
+        name
+        for name, parameter in signature(mechanism).parameters.items()
+        if parameter.default is Parameter.empty and name not in given
     ]
     if len(free) != 1:
-        allowed = f"must be the name of the noise parameter; {', '.join(free) or 'no argument'} must still be given"
+        missing = ", ".join(free) or "no argument"
+        allowed = f"must be the name of the noise parameter; {missing} must still be given"
         raise InputError("parameter", None, allowed)
     return free[0]

@@ -1,31 +1,29 @@
-"""The components of a run, from a composed configuration: all objects, and the rules of labeling."""
+"""The components of a run, from a composed configuration: all objects, the rules of labeling."""
 
 import sys
 from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 from omegaconf import DictConfig, OmegaConf
 
 from nzc.accounting import sanitised
-from nzc.accounting.calibration import calibrate
+from nzc.accounting.calibration import calibrate_noise
 from nzc.accounting.data_independent import FREE, gaussian_cost
-from nzc.accounting.epsilon import BOUNDS, SANITISED
-from nzc.app.build import build, build_metrics, check_own_parts
+from nzc.accounting.epsilon import SANITISED
+from nzc.app.build import build, build_metrics, check_config
 from nzc.app.config import name_of_people, names_of
 from nzc.app.keys import refuse_unknown_keys
 from nzc.data import LABEL
 from nzc.labeling.bound import LabelingPolicy
-from nzc.labeling.group_budgets import shares
+from nzc.labeling.group_budgets import Share, shares
 from nzc.labeling.query_selection import QuerySelection
-from nzc.labeling.randomness import KINDS as RNGS
-from nzc.mechanisms import NoisyArgmax
+from nzc.mechanisms import Adjacency, NoisyArgmax
 from nzc.runs.checks import RunComponents, check_data, load_for
 from nzc.storage.predictions import PredictionStore
 from nzc.teachers import Teachers
-from nzc.validation import InputError, between_0_and_1, one_of, positive, whole, within
+from nzc.validation import InputError, within
 
 #: How often audit=true runs the mechanism.
 AUDIT_TRIALS = 20_000
@@ -34,43 +32,26 @@ AUDIT_TRIALS = 20_000
 _NOISE = ("sigma", "gamma", "sigma1", "scale")
 
 
-def _check_values(cfg: DictConfig) -> None:
-    """Raise InputError where a value of `Config` is out of range."""
-    whole("seed", cfg.seed, 0, 2**32 - 1)
-    one_of("rng", cfg.rng, RNGS)
-    between_0_and_1("delta", cfg.delta)
-    one_of("bound", cfg.bound, BOUNDS)
-    if not isinstance(cfg.audit, bool) and (not isinstance(cfg.audit, int) or cfg.audit < 100):
-        raise InputError(
-            "audit", cfg.audit, "must be true, false, or a whole number of trials, 100 or more"
-        )
-    for key in ("queries", "answers"):
-        if cfg[key] is not None:
-            whole(key, cfg[key], 1)
-    keys = ("wait", "budget.epsilon", "budget.total", "sanitise.beta", "sanitise.order")
-    for key in keys:
-        value = OmegaConf.select(cfg, key)
-        if value is not None:
-            positive(key, value)
-    if cfg.sanitise.order is not None and cfg.sanitise.order <= 1:
-        raise InputError("sanitise.order", cfg.sanitise.order, "must be above 1")
-
-
 def build_components(cfg: DictConfig, choices: Mapping[str, str], figures: bool) -> RunComponents:
-    """Return everything that a run needs, built and checked. `choices` are the chosen options of
-    the groups.
+    """Return everything that a run needs, built and checked.
+
+    choices  the chosen options of the groups
+    figures  whether to draw figures where the key `figures` is null
     """
     refuse_unknown_keys(cfg)
-    _check_values(cfg)
-    check_own_parts(cfg)
+    check_config(cfg)
     metrics = build_metrics(cfg)
-    if (dataset := build(cfg, "dataset", choices["dataset"])) is not None:
+    dataset = build(cfg, "dataset", choices["dataset"])
+    if dataset is not None:
         check_data(dataset, cfg.queries)
     teachers: Teachers = build(cfg, "teachers")
-    if (ledger := cfg.paths.ledger) is not None and Path(ledger).is_dir():
-        raise InputError(
-            "paths.ledger", ledger, f"must be a file, such as {Path(ledger, 'ledger.db')}"
-        )
+    ledger = cfg.paths.ledger
+    if ledger is not None and Path(ledger).is_dir():
+        allowed = f"must be a file, such as {Path(ledger, 'ledger.db')}"
+        raise InputError("paths.ledger", ledger, allowed)
+    representation = None
+    if dataset is not None:
+        representation = build(cfg, "representation", choices["representation"])
 
     def rows() -> int:
         splits = load_for(dataset, teachers, choices["dataset"])
@@ -80,9 +61,7 @@ def build_components(cfg: DictConfig, choices: Mapping[str, str], figures: bool)
     return RunComponents(
         names=names_of(cfg, choices),
         dataset=dataset,
-        representation=None
-        if dataset is None
-        else build(cfg, "representation", choices["representation"]),
+        representation=representation,
         teachers=teachers,
         policy=build_policy(cfg, teachers, rows),
         queries=cfg.queries,
@@ -107,58 +86,20 @@ def build_policy(cfg: DictConfig, teachers: Teachers, rows: Callable[[], int]) -
     plan = partial(sanitised.plan, order=cfg.sanitise.order, beta=cfg.sanitise.beta)
     with within("teachers"):
         adjacency = teachers.adjacency(OmegaConf.select(cfg, "dataset.unit") == LABEL)
-    groups, of_record = OmegaConf.select(cfg, "budget.groups"), {}
-    if groups is not None:
-        of_record = shares(
-            OmegaConf.to_object(groups) if OmegaConf.is_config(groups) else groups, adjacency
-        )
-        largest = max(share.budget for share in of_record.values())
-        if cfg.budget.epsilon not in (None, largest):  # a run stores the largest
-            raise InputError(
-                "budget.epsilon",
-                cfg.budget.epsilon,
-                "must be null where budget.groups gives every ε",
-            )
-        cfg.budget.epsilon = largest
-        adjacency = adjacency.times(max(share.weight for share in of_record.values()))
+    groups = _shares_of_groups(cfg, adjacency)
+    if groups:
+        adjacency = adjacency.times(max(share.weight for share in groups.values()))
 
-    def mechanism() -> NoisyArgmax:
-        built: NoisyArgmax = build(cfg, "aggregator")
-        with within("aggregator"):
-            return built.between(adjacency)
-
-    if free := _free_noise(cfg):
+    noise = _free_noise(cfg)
+    if noise is not None:
         queries = cfg.queries
         if queries is None and isinstance(rounds, list):
             queries = sum(rounds)
         elif queries is None:
             queries = rows() if adjacency.everywhere else 1  # all labels cost as much as one
-
-        def tried(**noise: float) -> Any:  # of its queries at most cfg.answers are answered
-            cfg.aggregator.update(noise)
-            built, other = mechanism(), FREE
-            if (
-                cfg.bound == SANITISED and built.bounds
-            ):  # the bound is a release too, and follows from the noise
-                planned = [(queries, bound) for bound in built.bounds]
-                other = gaussian_cost(1 / plan(planned, cfg.delta).noise)
-            cost = partial(built.worst_case_epsilon, answers=cfg.answers, other=other)
-            return SimpleNamespace(worst_case_epsilon=cost)
-
-        unknown = [str(key) for key, value in cfg.aggregator.items() if value is None]
-        with within("budget"):
-            cfg.aggregator[free] = calibrate(tried, cfg.budget.epsilon, cfg.delta, queries, free)
-        known = [
-            f"aggregator.{key}={value:.6g}"
-            for key in unknown
-            if (value := cfg.aggregator[key]) is not None
-        ]
-        labels = f"{queries} queries" if adjacency.everywhere else "all labels"
-        if not OmegaConf.select(cfg, "baseline"):
-            spent = f"{labels} then cost at most ε = {cfg.budget.epsilon:g}"
-            print(f"nzc: {' '.join(known)}: {spent}", file=sys.stderr)
+        _spend_budget(cfg, noise, adjacency, queries, plan)
     return LabelingPolicy(
-        mechanism=mechanism(),
+        mechanism=_mechanism(cfg, adjacency),
         selection=selection,
         seed=cfg.seed,
         delta=cfg.delta,
@@ -168,26 +109,81 @@ def build_policy(cfg: DictConfig, teachers: Teachers, rows: Callable[[], int]) -
         rng=cfg.rng,
         answers=cfg.answers,
         bound=cfg.bound,
-        total=OmegaConf.select(
-            cfg, "budget.total"
-        ),  # stored configurations of older versions have none
-        shares=of_record,
+        total=OmegaConf.select(cfg, "budget.total"),  # configurations of older runs have none
+        shares=groups,
     )
 
 
+def _shares_of_groups(cfg: DictConfig, adjacency: Adjacency) -> dict[str, Share]:
+    """Return the share of each group in `budget.groups`; the largest is set as `budget.epsilon`."""
+    groups = OmegaConf.select(cfg, "budget.groups")
+    if groups is None:
+        return {}
+    if OmegaConf.is_config(groups):
+        groups = OmegaConf.to_object(groups)
+    of_groups = shares(groups, adjacency)
+    largest = max(share.budget for share in of_groups.values())
+    if cfg.budget.epsilon not in (None, largest):  # the configuration of a run has the largest
+        allowed = "must be null where budget.groups gives every ε"
+        raise InputError("budget.epsilon", cfg.budget.epsilon, allowed)
+    cfg.budget.epsilon = largest
+    return of_groups
+
+
+def _mechanism(cfg: DictConfig, adjacency: Adjacency) -> NoisyArgmax:
+    built: NoisyArgmax = build(cfg, "aggregator")
+    with within("aggregator"):
+        return built.between(adjacency)
+
+
 def _free_noise(cfg: DictConfig) -> str | None:
-    """Return the noise parameter that is null, which a budget is to decide. InputError: there is no
-    budget.
+    """Return the noise parameter that is null, which a budget is to decide.
+
+    InputError: there is no budget, or more than one noise is left to it.
     """
     node = cfg.aggregator
     free = [key for key in _NOISE if OmegaConf.is_dict(node) and key in node and node[key] is None]
-    if not free or (cfg.budget.epsilon is None and free == ["scale"]):
+    if cfg.budget.epsilon is None and free == ["scale"]:
         return None
-    if cfg.budget.epsilon is None:
-        raise InputError(
-            f"aggregator.{free[0]}", None, "must be a number where budget.epsilon is null"
+    if free and cfg.budget.epsilon is None:
+        allowed = "must be a number where budget.epsilon is null"
+        raise InputError(f"aggregator.{free[0]}", None, allowed)
+    for key in free[1:]:
+        if not OmegaConf.is_interpolation(node, key):
+            allowed = "must be a number, or be left out: the budget decides one noise, here "
+            raise InputError(f"aggregator.{key}", None, f"{allowed}aggregator.{free[0]}")
+    return next(iter(free), None)
+
+
+def _spend_budget(
+    cfg: DictConfig,
+    noise: str,
+    adjacency: Adjacency,
+    queries: int,
+    plan: Callable[..., sanitised.Plan],
+) -> None:
+    """Set the parameter `noise` of the aggregator so that the queries spend `budget.epsilon`."""
+    unknown = [str(key) for key, value in cfg.aggregator.items() if value is None]
+
+    def epsilon_of(value: float, rough: bool) -> float:
+        cfg.aggregator[noise] = value
+        mechanism = _mechanism(cfg, adjacency)
+        bound_cost = FREE
+        if cfg.bound == SANITISED and mechanism.bounds:  # the bound is a release with noise too
+            planned = [(queries, bound) for bound in mechanism.bounds]
+            bound_cost = gaussian_cost(1 / plan(planned, cfg.delta).noise)
+        return mechanism.worst_case_epsilon(
+            queries, cfg.delta, rough, answers=cfg.answers, other=bound_cost
         )
-    if typed := [key for key in free[1:] if not OmegaConf.is_interpolation(node, key)]:
-        allowed = f"must be a number, or be left out, where aggregator.{free[0]} is null: the budget decides one noise"
-        raise InputError(f"aggregator.{typed[0]}", None, allowed)
-    return free[0]
+
+    with within("budget"):
+        cfg.aggregator[noise] = calibrate_noise(epsilon_of, cfg.budget.epsilon, noise, queries)
+    if OmegaConf.select(cfg, "baseline"):
+        return
+    words = []
+    for key in unknown:
+        if cfg.aggregator[key] is not None:
+            words.append(f"aggregator.{key}={cfg.aggregator[key]:.6g}")
+    labels = f"{queries} queries" if adjacency.everywhere else "all labels"
+    spent = f"{labels} then cost at most ε = {cfg.budget.epsilon:g}"
+    print(f"nzc: {' '.join(words)}: {spent}", file=sys.stderr)

@@ -1,18 +1,26 @@
-"""The configuration: types of its keys, where presets lie, and the text of `nzc --help`."""
+"""The configuration: its keys and their ranges, where presets lie, and the text of `nzc --help`."""
 
-import re
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from textwrap import indent
-from typing import Any
+from typing import Annotated, Any
 
-from hydra import compose, initialize_config_dir
+import yaml
+from hydra import initialize_config_dir
 from hydra.core.config_search_path import ConfigSearchPath
 from hydra.core.config_store import ConfigStore
+from hydra.core.global_hydra import GlobalHydra
 from hydra.core.plugins import Plugins
 from hydra.plugins.search_path_plugin import SearchPathPlugin
+from hydra.types import RunMode
 from omegaconf import MISSING, DictConfig, OmegaConf
+
+from nzc.app.overrides import check_overrides, refuse_sweeps
+from nzc.settings import AboveOne, Between0And1, Count, Positive, checked, word
+from nzc.validation import InputError, whole
 
 _PACKAGE = Path(__file__).parents[1]
 #: The folder with conf/ and sweeps/: nzc/home in a wheel, the folder above the package in a
@@ -30,8 +38,13 @@ GROUPS = (
     "trainer",
     "tracking",
 )
-#: The groups whose options name a run.
-_NAMING = ("dataset", "teachers", "aggregator", "student")
+
+
+def _check_audit(key: str, value: Any) -> None:
+    if isinstance(value, bool) or (isinstance(value, int) and value >= 100):
+        return
+    allowed = "must be true, false, or a whole number of trials, 100 or more"
+    raise InputError(key, value, allowed)
 
 
 @dataclass
@@ -43,39 +56,37 @@ class Paths:
 
 @dataclass
 class Budget:
-    epsilon: float | None = None
+    epsilon: Positive | None = None
     groups: Any = None  # null, a mapping of names to ε, or a list of ε
-    total: float | None = None
+    total: Positive | None = None
 
 
 @dataclass
 class Sanitise:
-    order: float | None = None
-    beta: float | None = None
+    order: AboveOne | None = None
+    beta: Positive | None = None
 
 
 @dataclass
 class Config:
-    """All keys but those of the groups. The YAML of a group's option names a class, whose arguments
-    are its keys.
-    """
+    """All keys but those of the groups: these are the arguments of the class that YAML names."""
 
-    seed: int = MISSING
-    rng: str = MISSING
-    delta: float = MISSING
-    queries: int | None = None
+    seed: Annotated[int, checked(partial(whole, at_least=0, at_most=2**32 - 1))] = MISSING
+    rng: Annotated[str, word("seeded", "system")] = MISSING
+    delta: Between0And1 = MISSING
+    queries: Count | None = None
     query_choice: str = MISSING
     rounds: Any = None  # null, a number, or a list of sizes
-    answers: int | None = None
-    bound: str = MISSING
+    answers: Count | None = None
+    bound: Annotated[str, word("data_independent", "sanitised")] = MISSING
     budget: Budget = field(default_factory=Budget)
     sanitise: Sanitise = field(default_factory=Sanitise)
-    audit: Any = MISSING  # a truth value, or how often the mechanism is run
-    wait: float = MISSING
+    audit: Annotated[Any, checked(_check_audit)] = MISSING
+    wait: Positive = MISSING
     figures: bool | None = None
-    metrics: Any = field(
+    metrics: Any = field(  # their names are the user's
         default_factory=lambda: DictConfig({}, flags={"struct": False})
-    )  # names are the user's
+    )
     baseline: bool = False
     paths: Paths = field(default_factory=Paths)
     dataset: Any = MISSING
@@ -90,29 +101,22 @@ class Config:
 
 
 def name_of_people(cfg: DictConfig) -> str | None:
-    """Return dataset.name, the user's own name of the people whom the private data are about; None:
-    they have none.
-    """
-    name = OmegaConf.select(cfg, "dataset.name")
-    return None if name is None else str(name).strip() or None
+    """Return dataset.name, the user's name of the people in the private data; None: no name."""
+    return str(OmegaConf.select(cfg, "dataset.name") or "").strip() or None
 
 
 def names_of(cfg: DictConfig, choices: Mapping[str, Any]) -> dict[str, str]:
-    """Return what results and tracker call dataset, teachers, aggregator and student: the options,
-    as they were typed.
+    """Return what results and tracker call dataset, teachers, aggregator and student.
 
-    A class that was typed in place of the option's (`_target_`) is the name; so is a kind of
-    torchvision's datasets.
+    It is the option, as it was typed; a class that was typed in place of the option's (`_target_`);
+    of torchvision's datasets the kind.
     """
     names = {}
-    for group in _NAMING:
-        target = OmegaConf.select(cfg, f"{group}._target_")
-        preset = re.search(r"^_target_: (\S+)", _option_text(group, choices[group]), re.MULTILINE)
-        names[group] = str(choices[group])
-        if target is None:
-            names[group] = "none"
-        elif preset is not None and preset[1].strip("'\"") != target:
-            names[group] = target
+    for group in ("dataset", "teachers", "aggregator", "student"):
+        target = OmegaConf.select(cfg, f"{group}._target_", default="none")
+        preset = read_file(f"conf/{group}", choices[group])
+        is_preset = preset.get("_target_", target) == target != "none"
+        names[group] = str(choices[group]) if is_preset else target
     kind = OmegaConf.select(cfg, "dataset.kind")
     if kind is not None and names["dataset"] in ("mnist", "torchvision"):
         names["dataset"] = kind
@@ -120,25 +124,23 @@ def names_of(cfg: DictConfig, choices: Mapping[str, Any]) -> dict[str, str]:
 
 
 def experiment_of(cfg: DictConfig, choices: Mapping[str, Any]) -> str:
-    """Return the name of a run's experiment: dataset.name, or the dataset, or the votes' file where
-    there is none.
-    """
+    """Return the name of a run's experiment: dataset.name, the dataset, or the votes' file."""
+    people = name_of_people(cfg)
+    if people is not None:
+        return people
     dataset = names_of(cfg, choices)["dataset"]
-    votes = str(OmegaConf.select(cfg, "teachers.path") or "votes.npy") if dataset == "none" else ""
-    return name_of_people(cfg) or Path(votes).stem or dataset
+    if dataset != "none":
+        return dataset
+    return Path(str(OmegaConf.select(cfg, "teachers.path") or "votes.npy")).stem
 
 
 def shows_private(cfg: DictConfig) -> bool:
-    """Return whether output and tracking may depend on votes: tracking.private; true for
-    tracking=none.
-    """
+    """Return whether output and tracking may depend on votes: tracking.private, or no tracking."""
     return bool(OmegaConf.select(cfg, "tracking.private", default=True))
 
 
 class _SearchPath(SearchPathPlugin):
-    """Finds `+sweeps=NAME` in sweeps/ and `GROUP=NAME` in conf/, of nzc and of the working
-    directory.
-    """
+    """Finds options and sweeps of nzc, and those in conf/ and sweeps/ of the working directory."""
 
     def manipulate_search_path(self, search_path: ConfigSearchPath) -> None:
         search_path.append("nzc", f"file://{HOME}")
@@ -150,55 +152,67 @@ class _SearchPath(SearchPathPlugin):
 
 def options(folder: str) -> list[str]:
     """Return the options of conf/GROUP, or the sweeps, of nzc and of the working directory."""
-    return sorted(
-        {path.stem for home in (HOME, Path.cwd()) for path in (home / folder).glob("*.yaml")}
-    )
+    files = [*HOME.glob(f"{folder}/*.yaml"), *Path.cwd().glob(f"{folder}/*.yaml")]
+    return sorted({path.stem for path in files})
 
 
-def _option_text(group: str, option: str) -> str:
-    """Return the file of an option, of nzc or of the working directory, as Hydra finds it; empty:
-    it is elsewhere.
-    """
-    files = [home / "conf" / group / f"{option}.yaml" for home in (HOME, Path.cwd())]
-    return next((file.read_text(encoding="utf-8") for file in files if file.is_file()), "")
+def _text_of(folder: str, name: str | None) -> str:
+    """Return a file of nzc or of the working directory, as Hydra finds it; empty: elsewhere."""
+    for home in (HOME, Path.cwd()):
+        file = home / folder / f"{name}.yaml"
+        if file.is_file():
+            return file.read_text(encoding="utf-8")
+    return ""
+
+
+def read_file(folder: str, name: str | None) -> dict[str, Any]:
+    """Return what stands in a configuration file; {}: it is not there, or is no mapping."""
+    with suppress(yaml.YAMLError):
+        content = yaml.safe_load(_text_of(folder, name))
+        if isinstance(content, dict):
+            return content
+    return {}
 
 
 def _groups_help() -> str:
-    folders = {f"{name}=": f"conf/{name}" for name in sorted(GROUPS)} | {"+sweeps=": "sweeps"}
-    return "\n".join(
-        f"  {name:15} {', '.join(options(folder))}" for name, folder in folders.items()
-    )
+    lines = [f"  {f'{name}=':15} {', '.join(options(f'conf/{name}'))}" for name in sorted(GROUPS)]
+    lines.append(f"  {'+sweeps=':15} {', '.join(options('sweeps'))}")
+    return "\n".join(lines)
 
 
 def _keys_help(*, _root_: Any) -> str:
     """Return the commented keys of config.yaml and of the chosen options."""
-    main = (
-        (CONF / "config.yaml")
-        .read_text(encoding="utf-8")
-        .partition("\nseed:")[2]
-        .partition("\nhydra:")[0]
-    )
+    text = (CONF / "config.yaml").read_text(encoding="utf-8")
+    main = text.partition("\nseed:")[2].partition("\nhydra:")[0]
     sections = [f"seed:{main}".rstrip()]
     for group in GROUPS:
         choice = _root_.hydra.runtime.choices[group]
-        if choice is None:
-            continue
-        lines = [f"  {line}" for line in _option_text(group, choice).splitlines() if line.strip()]
-        sections.append("\n".join([f"{group}: # {group}={choice}", *lines]))
+        if choice is not None:
+            lines = _text_of(f"conf/{group}", choice).strip().replace("\n\n", "\n")
+            sections.append(f"{group}: # {group}={choice}\n{indent(lines, '  ')}".rstrip())
     return indent("\n\n".join(sections), "  ")
 
 
-def compose_run(overrides: Sequence[str]) -> DictConfig:
-    """Return the configuration of `nzc OVERRIDE…`, with Hydra's own part."""
+def compose_run(overrides: Sequence[str], config_name: str = "config") -> DictConfig:
+    """Return the configuration of `nzc OVERRIDE…`, with Hydra's own part.
+
+    Its `hydra.mode` is MULTIRUN where a file says so; only then may overrides list values.
+    """
     register()
+    check_overrides(overrides, GROUPS)
     with initialize_config_dir(str(CONF), job_name="nzc", version_base="1.3"):
-        return compose("config", [*overrides], return_hydra_config=True)
+        hydra = GlobalHydra.instance().hydra
+        assert hydra is not None
+        cfg = hydra.compose_config(
+            config_name, [*overrides], RunMode.RUN, validate_sweep_overrides=False
+        )
+    if cfg.hydra.mode != RunMode.MULTIRUN:
+        refuse_sweeps(overrides)
+    return cfg
 
 
 def register() -> None:
-    """Register schema, search path and the text of `nzc --help` with Hydra. Calling it again
-    changes nothing.
-    """
+    """Register schema, search path and the text of `nzc --help` with Hydra; again is no harm."""
     ConfigStore.instance().store(name="spine", node=Config)
     Plugins.instance().register(_SearchPath)
     OmegaConf.register_new_resolver("groups_help", _groups_help, replace=True)

@@ -1,33 +1,40 @@
-"""One job of the command `nzc`: prepared from its configuration, executed in its folder, and
-tracked.
-"""
+"""The life of a run: for the command, for `nzc.run`, and as a job of a sweep."""
 
+import gc
 import sys
 import time
-from collections.abc import Callable, Mapping
-from contextlib import AbstractContextManager, chdir, closing, suppress
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, chdir, closing, contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 import psutil
 from hydra.core.hydra_config import HydraConfig
-from hydra.types import RunMode
-from omegaconf import DictConfig
+from hydra.core.utils import env_override
+from omegaconf import DictConfig, OmegaConf
 
-from nzc.app.build import build, run_params
+from nzc.app.build import build, run_params, without_hydra
 from nzc.app.components import build_components
 from nzc.app.config import experiment_of, names_of, shows_private
-from nzc.app.errors import TRACEBACK, error_line, reported
+from nzc.app.errors import TRACEBACK, error_line
 from nzc.labeling.randomness import SYSTEM
 from nzc.progress import say_stage
 from nzc.runs import pipeline
 from nzc.runs.checks import PreparedRun, forget_data
 from nzc.runs.checks import prepare as prepare_run
 from nzc.runs.formatting import show
-from nzc.runs.layout import RESULT, as_typed, flatten, read_overrides, with_infinity, write_error
+from nzc.runs.layout import (
+    RECORDED,
+    RESULT,
+    as_typed,
+    flatten,
+    read_overrides,
+    with_infinity,
+    write_error,
+)
 from nzc.runs.result import RunResult
 from nzc.runs.summary import result_line, result_table
 from nzc.storage.files import OwnFolder, require_own, require_writable
@@ -38,96 +45,97 @@ from nzc.validation import InputError
 
 
 @dataclass
-class PreparedJob:
-    """A run whose input is known to be good, and its tracker. `begun`: when the user started it,
-    since 1970.
-    """
+class Job:
+    """A run from its configuration to its result: `prepare`, then `execute`.
 
-    single: ClassVar["PreparedJob | None"] = (
-        None  # the single run of this process, between `begin_run` and `run_job`
-    )
+    choices  the chosen options of the groups
+    begun    when the user started it, in seconds since 1970
+    sweep    the folder of the sweep that the run is a job of, as `name`; None: it is a single run
+    """
 
     cfg: DictConfig
     choices: Mapping[str, Any]
-    run: PreparedRun
-    tracker: Tracker | None
     begun: float
+    sweep: Path | None = None
+    name: str = ""
+
+    def prepare(self) -> None:
+        """Build and check everything. An InputError leaves nothing behind.
+
+        A job of a sweep draws no figures by default. The sweep has checked the tracker's address.
+        """
+        cfg = self.cfg
+        require_writable("paths.output", Path(cfg.paths.output))
+        run_params(cfg, self.choices)  # every value can be resolved
+        require_own("paths.store", Path(cfg.paths.store), STORED)
+        if cfg.paths.ledger is not None:
+            require_writable("paths.ledger", Path(cfg.paths.ledger).absolute().parent)
+        is_single = self.sweep is None
+        if is_single:
+            require_own("hydra.run.dir", Path(cfg.hydra.run.dir))
+        self.run = prepare_run(build_components(cfg, self.choices, figures=is_single))
+        if not shows_private(cfg):
+            _require_publishable(self.run)
+        elif self.run.session.ledger.stranger:
+            print(f"nzc: {self.run.session.ledger.stranger}", file=sys.stderr)
+        self.tracker = build_tracker(cfg)
+        if is_single and self.tracker is not None and not self.run.parts.trainer.is_worker:
+            self.tracker.check(experiment_of(cfg, self.choices))
 
     def help_train(self) -> bool:
-        """On a worker node, which only helps another to train teachers: train its share, and return
-        true.
-        """
-        if is_worker := self.run.parts.trainer.is_worker:
+        """On a worker node, train its share of another's teachers, and return true."""
+        if self.run.parts.trainer.is_worker:
             pipeline.train_worker(self.run)
-        return is_worker
-
-    def take(self, key: str, folder: Path) -> None:
-        """Make the run's folder, and keep other runs away from it; InputError: another run has it."""
-        self.folder = OwnFolder(key, folder)
-        self.folder.take()
+        return self.run.parts.trainer.is_worker
 
     def execute(
-        self,
-        sweep: Path | None = None,
-        name: str = "",
-        show: Callable[[RunResult], None] | None = None,
+        self, folder: OwnFolder, on_result: Callable[[RunResult], None] | None = None
     ) -> RunResult:
-        """Run the job in the folder that it has taken; if given, as the job `name` of the sweep in
-        `sweep`.
+        """Run the job in a folder that it has taken.
 
-        show  receives the result when its numbers are known; None: stages are not reported either
+        on_result  receives the result when its numbers are known; None: stages are silent, too
         """
-        speaks = show is not None and self.run.parts.trainer.progress
-        say = partial(say_stage, timed=shows_private(self.cfg)) if speaks else None
-        with (
-            closing(self.folder),
-            _tracked(self.tracker, self.cfg, self.choices, self.folder.path, sweep, name),
-        ):
-            return pipeline.execute(self.run, self.folder.path, self.begun, say, show)
+        if not gc.isenabled():  # the imports are done
+            gc.freeze()
+            gc.enable()
+        say = None
+        if on_result is not None and self.run.parts.trainer.progress:
+            say = partial(say_stage, timed=shows_private(self.cfg))
+        with closing(folder), self.tracked(folder.path):
+            return pipeline.execute(self.run, folder.path, self.begun, say, on_result)
 
-
-def prepare(
-    cfg: DictConfig, choices: Mapping[str, Any], begun: float, in_sweep: bool = False
-) -> PreparedJob:
-    """Build and check everything, also the tracker's address. An InputError leaves nothing behind.
-
-    A job of a sweep draws no figures by default, and does not check the address: the sweep has done
-    so.
-    """
-    require_writable("paths.output", Path(cfg.paths.output))
-    run_params(cfg, choices)  # every value can be resolved
-    require_own("paths.store", Path(cfg.paths.store), STORED)
-    if cfg.paths.ledger is not None:
-        require_writable("paths.ledger", Path(cfg.paths.ledger).absolute().parent)
-    if not in_sweep:
-        require_own("hydra.run.dir", Path(cfg.hydra.run.dir))
-    run = prepare_run(build_components(cfg, choices, figures=not in_sweep))
-    if not shows_private(cfg):
-        _require_publishable(run)
-    elif line := run.session.ledger.stranger:
-        print(f"nzc: {line}", file=sys.stderr)
-    tracker = build_tracker(cfg)
-    if tracker is not None and not (in_sweep or run.parts.trainer.is_worker):
-        tracker.check(experiment_of(cfg, choices))
-    return PreparedJob(cfg, choices, run, tracker, begun)
+    def tracked(self, folder: Path) -> AbstractContextManager[None]:
+        """Track the run in `folder`, by its name in the sweep or by what was typed."""
+        cfg = self.cfg
+        name = self.name
+        if not name:
+            names = names_of(cfg, self.choices)
+            title = {f"{group}={names[group]}": names[group] for group in ("dataset", "aggregator")}
+            others = [word for word in read_overrides(folder) if word not in title]
+            name = tracked_name([*title.values()], others)
+        experiment = experiment_of(cfg, self.choices)
+        if self.sweep is not None and self.choices["dataset"] == "none":
+            # All votes of a sweep are in one experiment.
+            experiment = read_record(self.sweep).get("experiment", experiment)
+        params = run_params(cfg, self.choices)
+        return tracked(self.tracker, folder, experiment, name, params, self.sweep)
 
 
 def _require_publishable(run: PreparedRun) -> None:
-    """Raise InputError where what a public tracker gets would tell more of private records than ε
-    says.
-    """
-    policy, splits = run.session.policy, run.splits
+    """Raise InputError where a public tracker would be told more of private records than ε says."""
+    policy = run.session.policy
+    splits = run.splits
     if splits is not None and splits.undeclared_classes is not None:
-        allowed = "must be declared where tracking.private=false, because else private labels decide what is sent"
+        allowed = (
+            "must be declared where tracking.private=false: private labels decide what is sent"
+        )
         raise InputError("dataset.classes", None, allowed)
-    why = (
-        ""
-        if np.isfinite(run.session.promise.epsilon)
-        else f"the labels of {policy.mechanism} have no finite ε"
-    )
+    why = None
     if policy.rng != SYSTEM:
-        why = f"anyone who knows the seed can subtract the noise from the labels; rng={SYSTEM} has none"
-    if why:
+        why = f"who knows the seed can subtract the noise from the labels; rng={SYSTEM} has none"
+    elif not np.isfinite(run.session.promise.epsilon):
+        why = f"the labels of {policy.mechanism} have no finite ε"
+    if why is not None:
         raise InputError("tracking.private", False, f"must be true: {why}")
 
 
@@ -138,100 +146,99 @@ def build_tracker(cfg: DictConfig) -> Tracker | None:
     return tracker
 
 
-def _tracked(
-    tracker: Tracker | None,
-    cfg: DictConfig,
-    choices: Mapping[str, Any],
-    folder: Path,
-    sweep: Path | None,
-    name: str,
-) -> AbstractContextManager[None]:
-    """Track the run in `folder`, named by what was typed unless it is the job `name` of a sweep."""
-    names = names_of(cfg, choices)
-    named = {f"{group}={names[group]}": names[group] for group in ("dataset", "aggregator")}
-    name = name or tracked_name(
-        [*named.values()], [text for text in read_overrides(folder) if text not in named]
-    )
-    experiment = experiment_of(cfg, choices)
-    if (
-        sweep is not None and choices["dataset"] == "none"
-    ):  # all votes of a sweep stand in its own experiment
-        experiment = read_record(sweep).get("experiment", experiment)
-    return tracked(tracker, folder, experiment, name, run_params(cfg, choices), sweep)
+def run_command(cfg: DictConfig) -> None:
+    """Do a single run for the command: show its table, and where its result is."""
 
+    def show_table(result: RunResult) -> None:
+        show(result_table(result if shows_private(cfg) else result.public))
 
-def begin_run(config: DictConfig) -> None:
-    """Prepare a single run, and take its folder. A worker node trains its share of the teachers,
-    and ends here.
-    """
-    forget_data()  # of an earlier command of this process
     begun = psutil.Process().create_time()  # imports take seconds
-    job = prepare(config, config.hydra.runtime.choices, begun)
+    run_single(cfg, begun, show_table)
+    show(str(Path(cfg.hydra.run.dir).absolute() / RESULT), "dim")
+
+
+def run_single(
+    cfg: DictConfig, begun: float, on_result: Callable[[RunResult], None] | None = None
+) -> RunResult:
+    """Check everything, then make the run's folder, and execute the run there.
+
+    A worker node trains its share of the teachers, and ends here. A failure leaves its line in the
+    folder. `on_result` is as of `Job.execute`.
+    """
+    forget_data()  # of an earlier run of this process
+    HydraConfig.instance().set_config(cfg)  # for ${hydra:…}
+    job = Job(cfg, cfg.hydra.runtime.choices, begun)
+    job.prepare()
     if job.help_train():
         sys.exit()
-    job.take("hydra.run.dir", Path(config.hydra.run.dir).absolute())  # the job may change it
-    PreparedJob.single = job
+    folder = OwnFolder("hydra.run.dir", Path(cfg.hydra.run.dir).absolute())
+    folder.take()
+    try:
+        with _recorded(cfg, folder.path):
+            return job.execute(folder, on_result)
+    except Exception as error:
+        write_error(folder.path, error_line(error, shows_private(cfg))[1])
+        raise
 
 
-def run_job(cfg: DictConfig) -> float | list[float] | None:
-    """Run one job and return its values of `objective`. In a sweep, an error costs this job only."""
-    settings, private = HydraConfig.get(), shows_private(cfg)
+@contextmanager
+def _recorded(cfg: DictConfig, folder: Path) -> Iterator[None]:
+    """Record the configuration in the run's folder, and set the process as it says: as Hydra."""
+    stored = folder / RECORDED
+    stored.mkdir(exist_ok=True)
+    OmegaConf.save(without_hydra(cfg), stored / "config.yaml")
+    OmegaConf.save(OmegaConf.masked_copy(cfg, "hydra"), stored / "hydra.yaml")
+    OmegaConf.save(cfg.hydra.overrides.task, stored / "overrides.yaml")
+    with chdir(folder if cfg.hydra.job.chdir else "."), env_override(cfg.hydra.job.env_set):
+        yield
+
+
+def run_in_sweep(cfg: DictConfig) -> float | list[float] | None:
+    """Run one job of a sweep in the folder that Hydra made, and return its values of `objective`.
+
+    An error costs this job only.
+    """
+    settings = HydraConfig.get()
     folder = Path(settings.runtime.output_dir)
-    if settings.mode == RunMode.MULTIRUN:
-        home = Path(
-            settings.runtime.cwd if settings.job.chdir else "."
-        )  # where relative paths start
-        sweep = home / settings.sweep.dir
-        name = job_name(sweep, settings.job.num, as_typed(settings.overrides.task))
-        return _run_of_sweep(cfg, settings.runtime.choices, folder, sweep, name, home)
-    assert PreparedJob.single is not None
-    with reported(private, folder=folder):
-        PreparedJob.single.execute(show=partial(_show_table, private=private))
-    show(str(folder / RESULT), "dim")
-    return None
-
-
-def _show_table(result: RunResult, private: bool) -> None:
-    show(result_table(result if private else result.public))
-
-
-def _run_of_sweep(
-    cfg: DictConfig, choices: Mapping[str, Any], folder: Path, sweep: Path, name: str, home: Path
-) -> float | list[float] | None:
-    job, private = None, shows_private(cfg)
+    home = Path(settings.runtime.cwd if settings.job.chdir else ".")  # where relative paths start
+    sweep = home / settings.sweep.dir
+    name = job_name(sweep, settings.job.num, as_typed(settings.overrides.task))
+    job = Job(cfg, settings.runtime.choices, time.time(), sweep, name)
+    is_prepared = False
     try:
         with chdir(home):
-            job = prepare(cfg, choices, time.time(), in_sweep=True)
+            job.prepare()
+        is_prepared = True
         if job.help_train():
             return None
-        job.take("hydra.sweep.dir", folder)
-        result = job.execute(sweep, name)
-        show(result_line(result if private else result.public, name))
+        own_folder = OwnFolder("hydra.sweep.dir", folder)
+        own_folder.take()
+        result = job.execute(own_folder)
+        show(result_line(result if shows_private(cfg) else result.public, name))
         return None if cfg.objective is None else _objective(cfg.objective, result)
     except Exception as error:
-        if job is None:
-            with (
-                suppress(Exception),
-                chdir(home),
-                _tracked(build_tracker(cfg), cfg, choices, folder, sweep, name),
-            ):
-                raise
+        if not is_prepared:  # the tracker hears of it all the same
+            with suppress(Exception), chdir(home):
+                job.tracker = build_tracker(cfg)
+                with job.tracked(folder):
+                    raise
         if TRACEBACK:
             raise
-        line = error_line(error, private)[1]
-        with suppress(OSError):  # the disk may be full
-            write_error(folder, line)
+        line = error_line(error, shows_private(cfg))[1]
+        write_error(folder, line)
         print(f"nzc: {line}", file=sys.stderr)
         return None
 
 
 def _objective(objective: Any, result: RunResult) -> float | list[float]:
-    """Return the numbers of result.json that `objective` names."""
-    known = with_infinity(flatten(result.as_dict()))
-    numbers = {key: float(value) for key, value in known.items() if isinstance(value, int | float)}
-    for key in [objective] if isinstance(objective, str) else objective:
+    """Return the numbers of result.json that `objective` names: a key, or a list of keys."""
+    values = with_infinity(flatten(result.as_dict()))
+    numbers = {key: float(value) for key, value in values.items() if isinstance(value, int | float)}
+    keys = [objective] if isinstance(objective, str) else objective
+    for key in keys:
         if key not in numbers:
-            raise InputError(
-                "objective", key, f"must be a number of result.json: {', '.join(numbers)}"
-            )
-    return numbers[objective] if isinstance(objective, str) else [numbers[key] for key in objective]
+            allowed = f"must be a number of result.json: {', '.join(numbers)}"
+            raise InputError("objective", key, allowed)
+    if isinstance(objective, str):
+        return numbers[objective]
+    return [numbers[key] for key in keys]

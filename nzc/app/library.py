@@ -8,7 +8,7 @@ import sys
 import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import chdir, contextmanager, redirect_stdout
+from contextlib import contextmanager, redirect_stdout
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,16 +19,14 @@ from hydra.core.override_parser.types import Quote, QuotedString
 from hydra.core.singleton import Singleton
 from hydra.errors import HydraException
 from hydra.types import RunMode
-from omegaconf import OmegaConf
 
-from nzc.app.build import without_hydra
 from nzc.app.config import CONF, GROUPS, compose_run, register
 from nzc.app.errors import Stop, error_line, input_error
-from nzc.app.job import prepare
+from nzc.app.job import run_single
 from nzc.app.main import do_job
-from nzc.app.sweep import RunningSweep, answer_interrupted
+from nzc.app.overrides import check_overrides
+from nzc.app.sweep import JobsFailed
 from nzc.runs.checks import forget_data
-from nzc.runs.layout import RECORDED
 from nzc.runs.result import RunResult
 from nzc.storage.files import PRIVATE
 from nzc.validation import InputError
@@ -38,15 +36,19 @@ if TYPE_CHECKING:
 
 #: Overrides KEY=VALUE, or values by key: nested, dotted or both.
 Settings = Sequence[str] | Mapping[str, Any]
+#: Text that Hydra reads as this text without quotes.
+_PLAIN = re.compile(r"(?!(?:null|true|false|inf|nan)$)[a-z_/][\w./-]*", re.ASCII | re.IGNORECASE)
 
 
 def run(settings: Settings = (), /, **more: Any) -> RunResult:
     """Do what `nzc KEY=VALUE …` does, and return the result; `result.folder` holds everything else.
 
-        result = nzc.run({"aggregator": "gnmax", "aggregator.sigma": 3, "teachers": {"count": 50}},
-        tracking="none") result = nzc.run(["aggregator=gnmax", "aggregator.sigma=3"])
-        result.accuracy, result.epsilon.published, result.labels, result.predictions,
-        result.probabilities
+        result = nzc.run(
+            {"aggregator": "gnmax", "aggregator.sigma": 3, "teachers": {"count": 50}},
+            tracking="none",
+        )
+        result = nzc.run(["aggregator=gnmax", "aggregator.sigma=3"])
+        result.accuracy, result.epsilon.published, result.labels, result.predictions
 
     settings  the keys of `nzc --help` with Python values, nested or dotted; or overrides as typed
     more      the same by keyword
@@ -54,26 +56,18 @@ def run(settings: Settings = (), /, **more: Any) -> RunResult:
     Hydra's global state, the umask and `sys.path` are as before when this returns. InputError: a
     value cannot be used.
     """
-    begun, overrides = time.time(), as_overrides(settings, more)
+    begun = time.time()
+    overrides = as_overrides(settings, more)
     with _undone(overrides):
         cfg = compose_run(overrides)
         if cfg.hydra.mode == RunMode.MULTIRUN:
-            raise InputError(
-                "settings", " ".join(overrides), "must describe one run; nzc.sweep runs several"
-            )
-        job = prepare(cfg, cfg.hydra.runtime.choices, begun)
-        job.take("hydra.run.dir", folder := Path(cfg.hydra.run.dir).absolute())
-        (stored := folder / RECORDED).mkdir(exist_ok=True)  # as Hydra does
-        OmegaConf.save(without_hydra(cfg), stored / "config.yaml")
-        OmegaConf.save(OmegaConf.masked_copy(cfg, "hydra"), stored / "hydra.yaml")
-        OmegaConf.save(cfg.hydra.overrides.task, stored / "overrides.yaml")
-        with chdir(folder if cfg.hydra.job.chdir else "."):
-            return job.execute()
+            allowed = "must describe one run; nzc.sweep runs several"
+            raise InputError("settings", " ".join(overrides), allowed)
+        return run_single(cfg, begun)
 
 
 def sweep(settings: Settings = (), /, **more: Any) -> "DataFrame":
-    """Do what `nzc --multirun KEY=VALUE,VALUE …` does, and return its table (`nzc.read_sweep`): a
-    row for each job.
+    """Do what `nzc --multirun KEY=VALUE,VALUE …` does, and return its table: a row for each job.
 
         jobs = nzc.sweep({"aggregator": ["lnmax", "gnmax"], "seed": range(3)})
         jobs.groupby("aggregator")[["accuracy", "epsilon.exact"]].mean()
@@ -81,40 +75,38 @@ def sweep(settings: Settings = (), /, **more: Any) -> "DataFrame":
     settings, more  as of `nzc.run`; each list, range or array is a grid of values, and a tuple is
                     one value: a list
 
-    `jobs.attrs["folder"]` has the page report.html. A job that failed has its error in the column
-    `failure`.
-    InputError: a key or value of the grid is wrong; then no job has begun.
+    The table is that of `nzc.read_sweep`. `jobs.attrs["folder"]` has the page report.html. A job
+    that failed has its error in the column `failure`. InputError: a key or value of the grid is
+    wrong; then no job has begun.
     """
     from nzc.sweeps.table import read_sweep  # imports pandas
 
-    overrides, RunningSweep.ended = as_overrides(settings, more, grid=True), None
+    overrides = as_overrides(settings, more, grid=True)
     try:
-        with (
-            _undone(overrides), initialize_config_dir(str(CONF), job_name="nzc", version_base="1.3"),
-            redirect_stdout(sys.stderr), answer_interrupted(),
-        ):  # fmt: skip
-            hydra = GlobalHydra.instance().hydra
-            assert hydra is not None
-            hydra.multirun(
-                "config", do_job, [*overrides, "hydra.mode=MULTIRUN"], with_log_configuration=False
-            )
+        with _undone(overrides), redirect_stdout(sys.stderr):
+            check_overrides(overrides, GROUPS)
+            with initialize_config_dir(str(CONF), job_name="nzc", version_base="1.3"):
+                hydra = GlobalHydra.instance().hydra
+                assert hydra is not None
+                words = [*overrides, "hydra.mode=MULTIRUN"]
+                folder = hydra.multirun("config", do_job, words, with_log_configuration=False)
+    except JobsFailed as failed:
+        folder = failed.folder
     except Stop as stop:
-        if RunningSweep.ended is None:
-            wrong: Any = stop.__cause__ or stop.errors[0]  # with several wrong keys, the first
-            raise input_error(wrong, overrides) or wrong from None
-    return read_sweep(RunningSweep.ended or "")
+        wrong: Any = stop.__cause__ or stop.errors[0]  # with several wrong keys, the first
+        raise input_error(wrong, overrides) or wrong from None
+    return read_sweep(folder)
 
 
 @contextmanager
 def _undone(overrides: Sequence[str]) -> Iterator[None]:
-    """Leave the process as it was after a run or a sweep, and raise Hydra's errors as InputErrors."""
-    state, umask, path, known = (
-        Singleton.get_state(),
-        os.umask(PRIVATE),
-        sys.path.copy(),
-        set(sys.modules),
-    )
-    at_stop, here = signal.getsignal(signal.SIGTERM), Path.cwd()
+    """Leave the process as it was after a run or a sweep; raise Hydra's errors as InputErrors."""
+    state = Singleton.get_state()
+    umask = os.umask(PRIVATE)
+    path = sys.path.copy()
+    modules = set(sys.modules)
+    at_stop = signal.getsignal(signal.SIGTERM)
+    here = Path.cwd()
     try:
         GlobalHydra.instance().clear()
         register()
@@ -127,8 +119,9 @@ def _undone(overrides: Sequence[str]) -> Iterator[None]:
             raise
         raise wrong from None  # Hydra's traceback would only hide the line
     finally:
-        forget_data()  # its files may change before the next run of this process, and so may the user's own modules
-        for name in sys.modules.keys() - known:
+        # The user's files and modules may change before the next run of this process.
+        forget_data()
+        for name in sys.modules.keys() - modules:
             if Path(getattr(sys.modules[name], "__file__", None) or "/").parent == here:
                 del sys.modules[name]
         os.umask(umask)
@@ -139,32 +132,30 @@ def _undone(overrides: Sequence[str]) -> Iterator[None]:
 
 
 def as_overrides(settings: Settings, more: Mapping[str, Any], grid: bool = False) -> list[str]:
-    """Return settings as Hydra's overrides KEY=VALUE; with `grid`, KEY=VALUE,VALUE for a list, a
-    range or an array.
+    """Return settings as Hydra's overrides KEY=VALUE.
+
+    grid  whether a list, a range or an array is several values of a sweep: KEY=VALUE,VALUE
     """
     if isinstance(settings, str):
         raise InputError("settings", settings, "must be a mapping, or a list of KEY=VALUE")
-    words, typed = ([], settings) if isinstance(settings, Mapping) else ([*settings], {})
-    for key, value in [*_flat(typed), *_flat(more)]:
-        values = [*value] if grid and isinstance(value, list | range | np.ndarray) else [value]
-        if key in GROUPS:
-            values = ["none" if name is None else name for name in values]
-            if wrong := [name for name in values if not isinstance(name, str)]:
-                raise InputError(
-                    key, wrong[0], "must be the name of an option; nzc --help lists them"
-                )
-        key = (
-            f"++{key}"
-            if any(isinstance(each, Mapping) for each in values) and key[0] not in "+~"
-            else key
-        )
-        words.append(f"{key}={','.join(_text(key, each) for each in values)}")
+    words = []
+    if not isinstance(settings, Mapping):
+        words += settings
+        settings = {}
+    for key, value in [*_flat(settings), *_flat(more)]:
+        is_grid = grid and isinstance(value, list | range | np.ndarray)
+        values = value if is_grid else [value]
+        texts = ",".join(_text(key, value) for value in values)
+        if texts[:1] == "{" and key[0] not in "+~":  # a mapping replaces all settings
+            key = f"++{key}"
+        words.append(f"{key}={texts}")
     return words
 
 
 def _flat(tree: Mapping[str, Any], above: str = "") -> Iterator[tuple[str, Any]]:
-    """Yield the values of a nested mapping by dotted keys. A mapping that describes an object of a
-    group is a value.
+    """Yield the values of a nested mapping by dotted keys.
+
+    A mapping that describes an object inside a group is one value.
     """
     for name, value in tree.items():
         key = f"{above}{name}"
@@ -176,22 +167,24 @@ def _flat(tree: Mapping[str, Any], above: str = "") -> Iterator[tuple[str, Any]]
 
 def _text(key: str, value: Any) -> str:
     """Return a Python value in Hydra's grammar. InputError: the grammar has no such value."""
-    value = value.tolist() if hasattr(value, "tolist") else value  # of numpy
+    if hasattr(value, "tolist"):  # of numpy
+        value = value.tolist()
+    if value is None and key in GROUPS:
+        return "none"
     if value is None or isinstance(value, bool):
         return json.dumps(value)
     if isinstance(value, int | float):
         return repr(value)
     if isinstance(value, list | tuple | range):
-        return f"[{','.join(_text(key, each) for each in value)}]"
+        return f"[{','.join(_text(key, item) for item in value)}]"
     if isinstance(value, Mapping):
-        return (
-            "{" + ",".join(f"{name}:{_text(str(name), each)}" for name, each in value.items()) + "}"
-        )
+        items = [f"{name}:{_text(str(name), item)}" for name, item in value.items()]
+        return f"{{{','.join(items)}}}"
     if callable(value):
         value = f"{value.__module__}.{value.__qualname__}"
     if not isinstance(value, str | Path):
-        raise InputError(key, value, "must be None, a number, text, a list or a mapping")
-    plain = re.fullmatch(
-        r"(?!(null|true|false|inf|nan)$)[a-z_/][\w./-]*", str(value), re.ASCII | re.IGNORECASE
-    )
-    return str(value) if plain else QuotedString(str(value), Quote.single).with_quotes()
+        allowed = "must be None, a number, text, a list or a mapping"
+        raise InputError(key, type(value).__name__, allowed)
+    if _PLAIN.fullmatch(str(value)):
+        return str(value)
+    return QuotedString(str(value), Quote.single).with_quotes()

@@ -6,73 +6,45 @@ import os
 import signal
 import sys
 import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Sequence
 from importlib import import_module
+from pathlib import Path
 
 import hydra
-from omegaconf import DictConfig
+from hydra._internal.utils import get_args_parser
+from hydra.types import RunMode
+from omegaconf import DictConfig, OmegaConf
 
-from nzc.app.config import CONF, compose_run, register
-from nzc.app.errors import Stop, refuse_divided_paths, reported
+from nzc.app.config import CONF, GROUPS, compose_run, register, shows_private
+from nzc.app.errors import Stop, reported
+from nzc.app.overrides import check_overrides, quoted, refuse_divided_paths
 from nzc.storage.files import PRIVATE
 from nzc.validation import InputError, meant, one_line, shortened
 
-#: The subcommands, and the module of each, in nzc.app.
-COMMANDS = {
-    **{name: name for name in ("plan", "predict", "publish")}, **dict.fromkeys(("report", "store", "sync"), "folders"),
-}  # fmt: skip
+#: The subcommands: each is a function of this name, in the module of this name in nzc.app.
+COMMANDS = ("plan", "predict", "publish", "report", "store", "sync")
 STOPPED = "nzc: stopped; finished teachers are stored, and the same command continues from there"
 
 
 def main() -> None:
-    """Run the command. Exit code 0; 1 for a failure while running; 2 for wrong input; 130 when
-    stopped.
-    """
-    os.environ["MPLBACKEND"] = (
-        "agg"  # figures are files; a notebook's backend may not even be installed
-    )
-    os.environ["HYDRA_FULL_ERROR"] = "1"  # Hydra then raises its errors, and they are reported here
-    atexit.register(
-        gc.freeze
-    )  # the interpreter would look once more for garbage among them all, for a second
-    _begin()
-    words = sys.argv[1:]
-    command = COMMANDS.get("".join(words[:1]))
-    try:
-        with reported(otherwise=1 if command else 2):  # before a job begins, the input is wrong
-            if command:
-                sys.exit(getattr(import_module(f"nzc.app.{command}"), words[0])(words[1:]))
-            if "--version" in words:
-                from nzc.version import __version__  # slow to import
+    """Run the command.
 
-                print(f"nzc {__version__}")
-                return
-            if words and words[0][:1] not in "-~" and "=" not in words[0]:
-                raise InputError(
-                    "nzc",
-                    words[0],
-                    f"must be KEY=VALUE, or a subcommand{meant(words[0], COMMANDS)}",
-                )
-            if {"--help", "-h"} & {
-                *words
-            }:  # Hydra would list all options of its own first, which takes a second
-                print(compose_run([word for word in words if word[:1] != "-"]).hydra.help.template)
-                return
-            if {"--multirun", "-m"} & {*words}:
-                refuse_divided_paths(words)
-            sys.argv[1:] = sorted(words, key=_is_override)  # Hydra accepts no flag between them
-            register()
-            try:
-                with _collects_late():
-                    hydra.main(version_base="1.3", config_path=str(CONF), config_name="config")(
-                        do_job
-                    )()
-            except BaseException:
-                if (sweep := sys.modules.get("nzc.app.sweep")) is not None:
-                    with sweep.answer_interrupted():
-                        raise
-                raise
+    Exit code 0; 1 for a failure while running; 2 for wrong input; 130 when stopped.
+    """
+    os.environ["MPLBACKEND"] = "agg"  # figures are files; a notebook's backend may be missing
+    os.environ["HYDRA_FULL_ERROR"] = "1"  # Hydra then raises its errors, and they are reported here
+    # Imports make a million objects that stay: each search for garbage among them takes long.
+    atexit.register(gc.freeze)
+    gc.disable()
+    begin_process()
+    words = sys.argv[1:]
+    try:
+        if words and words[0] in COMMANDS:
+            with reported():
+                subcommand = getattr(import_module(f"nzc.app.{words[0]}"), words[0])
+                sys.exit(subcommand(words[1:]))
+        with reported(otherwise=2):  # before a job begins, the input is wrong
+            _run(words)
     except Stop as stop:
         for error in stop.errors:
             print(f"nzc: {shortened(one_line(str(error)))}", file=sys.stderr)
@@ -80,40 +52,82 @@ def main() -> None:
     except KeyboardInterrupt:
         print(STOPPED, file=sys.stderr)
         sys.exit(130)
+    finally:
+        gc.enable()
+        gc.unfreeze()
 
 
-def _is_override(word: str) -> bool:
-    return word[:1] == "~" or (word[:1] != "-" and "=" in word)
+def begin_process() -> None:
+    """Begin a command, or a job in a process of a launcher.
 
-
-def _begin() -> None:
-    """Begin a command, or a job in a process of a launcher: SIGTERM is as Ctrl-C, and files are
-    their owner's only.
+    SIGTERM is as Ctrl-C, and files are their owner's only.
     """
     os.umask(PRIVATE)
     if threading.current_thread() is threading.main_thread():
         signal.signal(signal.SIGTERM, signal.default_int_handler)
 
 
-@contextmanager
-def _collects_late() -> Iterator[None]:
-    """Look for no garbage before a job begins: imports make a million objects that stay, and each
-    search takes long.
-    """
-    gc.disable()
-    try:
-        yield
-    finally:
-        gc.enable()
-        gc.unfreeze()
+def _run(words: Sequence[str]) -> None:
+    """Run what is no subcommand: a run, a sweep, or a question that a flag asks."""
+    if "--version" in words:
+        from nzc.version import __version__  # slow to import
+
+        print(f"nzc {__version__}")
+        return
+    ordered = sorted(words, key=_is_override)  # Hydra accepts no flag between overrides
+    flags = get_args_parser().parse_args(ordered)
+    overrides = flags.overrides
+    if overrides and not _is_override(overrides[0]):
+        allowed = f"must be KEY=VALUE, or a subcommand{meant(overrides[0], COMMANDS)}"
+        raise InputError("nzc", overrides[0], allowed)
+    check_overrides(overrides, GROUPS)
+    if flags.help:  # Hydra would first list its own options, for a second
+        print(compose_run(overrides).hydra.help.template)
+        return
+    if any((flags.multirun, flags.cfg, flags.info, flags.hydra_help, flags.shell_completion)):
+        _run_hydra(ordered)
+        return
+    if flags.config_dir is not None:
+        folder = quoted(f"file://{Path(flags.config_dir).absolute()}")
+        overrides = [*overrides, f"hydra.searchpath=[{folder}]"]
+    cfg = compose_run(overrides, flags.config_name or "config")
+    if cfg.hydra.mode == RunMode.MULTIRUN:
+        _run_hydra(["--multirun", *ordered])
+        return
+    with reported(shows_private(cfg)):
+        _say_start(cfg)
+        from nzc.app.job import run_command  # slow to import
+
+        run_command(cfg)
+
+
+def _is_override(word: str) -> bool:
+    return word.startswith("~") or ("=" in word and not word.startswith("-"))
+
+
+def _say_start(cfg: DictConfig) -> None:
+    """Print what the run combines: the imports that follow take seconds."""
+    if not OmegaConf.select(cfg, "trainer.progress", default=True):
+        return
+    choices = cfg.hydra.runtime.choices
+    words = [f"dataset={choices.dataset}", "baseline=true"]
+    if not cfg.baseline:
+        groups = ("dataset", "teachers", "aggregator", "student")
+        words = [f"{group}={choices[group]}" for group in groups]
+    print(f"nzc: {' '.join(words)}", file=sys.stderr, flush=True)
+
+
+def _run_hydra(words: Sequence[str]) -> None:
+    """Let Hydra run a sweep, or show a configuration."""
+    refuse_divided_paths(words)
+    sys.argv[1:] = words
+    register()
+    hydra.main(version_base="1.3", config_path=str(CONF), config_name="config")(do_job)()
 
 
 def do_job(cfg: DictConfig) -> float | list[float] | None:
-    """Run one job, here or in a process of a launcher."""
-    from nzc.app.job import run_job
+    """Run one job of a sweep, here or in a process of a launcher."""
+    begin_process()
+    from nzc.app.job import run_in_sweep
 
-    _begin()
-    if not gc.isenabled():
-        gc.freeze()
-        gc.enable()
-    return run_job(cfg)
+    return run_in_sweep(cfg)

@@ -1,208 +1,235 @@
 """The subcommand nzc plan: say beforehand which labels a privacy budget buys."""
 
 import sys
-from argparse import ArgumentTypeError
-from typing import Any
+from argparse import ArgumentTypeError, Namespace
+from collections.abc import Sequence
+from functools import partial
 
 from rich.table import Table
 
 from nzc.app.errors import Parser
 from nzc.data.rows import load_array
 from nzc.mechanisms import Counts, count_votes
+from nzc.planning.advice import doubts
 from nzc.planning.budget import QUERIES, Plan, PlannedRun
-from nzc.planning.expected import AGREEMENT, doubts, expected_in_cells, rows_to_ask
+from nzc.planning.expected import AGREEMENT, expected_in_cells, rows_to_ask
 from nzc.runs.formatting import percent, show
 from nzc.types import Ints
 from nzc.validation import InputError, positive, share, whole
 
-#: The option of each argument of Plan whose name differs.
-_OPTIONS = dict.fromkeys(("measured", "votes", "labels", "predictions"), "agreement_from")
+#: Keys of values that come from the files of --agreement-from.
+_MEASURED = ("agreement_from", "measured", "votes", "labels", "predictions")
 #: δ of a run that is not told one.
 _DELTA = 1e-5
+#: The budgets that a plan without teachers compares, in units of the one that was given.
+_FACTORS = (0.1, 0.25, 0.5, 1, 2, 4, 10)
 
 
 def plan(arguments: list[str]) -> int:
     """Show what a budget buys, and recommend a run."""
-    chosen: dict[str, Any] = vars(_parser().parse_args(arguments))
-    measured, public = chosen.pop("agreement_from"), chosen.pop("public")
-    if chosen["teachers"] is None:
-        return _plan_cells(
-            chosen["records"], chosen["classes"], chosen["epsilon"], public, chosen["agreement"]
-        )
+    chosen = _parser().parse_args(arguments)
+    if chosen.teachers is None:
+        _plan_cells(chosen)
+    else:
+        _plan_teachers(chosen)
+    return 0
+
+
+def _plan_teachers(chosen: Namespace) -> None:
+    """Show what teachers would answer at this ε, for several mechanisms and numbers of queries."""
+    settings = vars(chosen).copy()
+    del settings["public"]
+    files = settings.pop("agreement_from")
     try:
-        planned = Plan(**chosen, measured=measured and _measured(chosen["classes"], *measured))
-        best, warnings = planned.recommended, planned.warnings
+        planned = Plan(**settings, measured=files and _measured(chosen.classes, *files))
+        best = planned.recommended
+        warnings = planned.warnings
     except InputError as error:
-        option = _OPTIONS.get(error.key, error.key).replace("_", "-")
-        value = " ".join(measured) if option == "agreement-from" else error.value
-        raise InputError(f"--{option}", value, error.allowed) from error
+        if error.key in _MEASURED:
+            raise InputError("--agreement-from", " ".join(files), error.allowed) from error
+        raise InputError(f"--{error.key.replace('_', '-')}", error.value, error.allowed) from error
     _show_plan(planned, best)
     verdict = "Recommended" if planned.is_good(best) else "No row is good. The best"
-    show(
-        f"{verdict}: {best.queries:,} queries of {best.aggregator} give {best.right:,.1f} right labels."
-    )
-    *fixed, _ = best.settings  # the noise follows from the budget
-    settings = [f"teachers.count={planned.teachers}", f"aggregator={best.aggregator}"]
-    settings += [f"aggregator.{key}={best.settings[key]}" for key in fixed]
-    settings += [f"budget.epsilon={planned.epsilon}", f"queries={best.queries}"]
-    settings += [] if planned.delta == _DELTA else [f"delta={planned.delta}"]
-    _show_commands(warnings, settings, ["recipe=tables", *settings])
-    return 0
+    asked = f"{best.queries:,} queries of {best.aggregator}"
+    show(f"{verdict}: {asked} give {best.right:,.1f} right labels.")
 
-
-def _plan_cells(
-    records: int | None, classes: int, epsilon: float, public: int, agreement: float
-) -> int:
-    """Show what a run of recipe=near_zero asks at this ε and at others, and how many labels will be
-    right.
-    """
-    if records is None:
-        raise InputError(
-            "--records", None, "must be the number of private records; or give --teachers"
-        )
-    whole("--records", records, 1)
-    whole("--public", public, 1)
-    whole("--classes", classes, 2)
-    positive("--epsilon", epsilon)
-    positive("--agreement", agreement)
-    share("--agreement", agreement)
-    notes = (
-        "Each record counts for the asked row that it is nearest to. → the ε that you gave.\n"
-        f"Right labels: estimate for rows with equally many records, {percent(agreement)} of them of the right class."
-    )
-    names = "ε, at δ = 0", "noise of each count", "rows asked", "records for each", "right labels"
-    table = _table(
-        f"{records:,} records · {classes} classes · agreement {percent(agreement)}",
-        notes,
-        "",
-        *names,
-    )
-    for factor in (0.1, 0.25, 0.5, 1, 2, 4, 10):
-        counts = Counts(factor * epsilon / 2)
-        rows = rows_to_ask(records, classes, public, deviation := counts.noise.deviation)
-        _, right = expected_in_cells(counts, records, classes, rows, agreement)
-        numbers = (
-            f"{factor * epsilon:.4g}",
-            f"{deviation:,.1f}",
-            f"{rows:,}",
-            f"{records // rows:,}",
-        )
-        table.add_row(
-            "→" if factor == 1 else "",
-            *numbers,
-            percent(right),
-            style="bold" if factor == 1 else None,
-        )
-        if factor == 1:
-            warnings = doubts(rows, right, classes, None, 0, records, in_cells=True, agreement=None)
-    show(table)
-    settings = ["recipe=near_zero", f"budget.epsilon={epsilon}"]
-    _show_commands(warnings, settings, settings)
-    return 0
+    words = [f"teachers.count={planned.teachers}", f"aggregator={best.aggregator}"]
+    for key in [*best.settings][:-1]:  # the last is the noise, which follows from the budget
+        words.append(f"aggregator.{key}={best.settings[key]}")
+    words += [f"budget.epsilon={planned.epsilon}", f"queries={best.queries}"]
+    if planned.delta != _DELTA:
+        words.append(f"delta={planned.delta}")
+    _show_commands(warnings, words, ["recipe=tables", *words])
 
 
 def _show_plan(planned: Plan, best: PlannedRun) -> None:
     agreement = "as measured" if planned.measured else percent(planned.agreement)
-    budget = f"ε = {planned.epsilon:g} at δ = {planned.delta:g}"
-    notes = (
-        "→ the best row. ✓ good: noise spoils at most one label in ten, and there are as many labels as classes.\n"
-        f"Without noise, {percent(planned.plurality)} of the labels would be right.\n"
-        "A run of gnmax needs up to a fifth less noise than shown, except in the best row."
+    notes = [
+        "→ the best row. ✓ good: noise spoils at most one label in ten, and there are as many",
+        "labels as classes.",
+        f"Without noise, {percent(planned.plurality)} of the labels would be right.",
+        "A run of gnmax needs up to a fifth less noise than shown, except in the best row.",
+    ]
+    if not planned.measured:
+        notes.append("Real queries are not equally easy: expect fewer right labels than shown.")
+    table = _table(
+        f"{planned.teachers:,} teachers · {planned.classes} classes · ε = {planned.epsilon:g} "
+        f"at δ = {planned.delta:g} · agreement {agreement}",
+        notes,
+        ("", "aggregator", "noise", "queries", "labels", "right labels", "label accuracy"),
     )
-    notes += (
-        ""
-        if planned.measured
-        else "\nReal queries are not equally easy: expect fewer right labels than shown."
-    )
-    names = "", "aggregator", "noise", "queries", "labels", "right labels", "label accuracy"
-    title = f"{planned.teachers:,} teachers · {planned.classes} classes · {budget} · agreement {agreement}"
-    table = _table(title, notes, *names)
     for row in planned.rows:
-        is_best = (row.aggregator, row.queries) == (best.aggregator, best.queries)
-        row = best if is_best else row
-        settings = " ".join(f"{key}={value:.4g}" for key, value in row.settings.items())
-        counts = (
+        mark = ""
+        style = None
+        if (row.aggregator, row.queries) == (best.aggregator, best.queries):
+            row = best
+            mark = "→"
+            style = "bold"
+        elif planned.is_good(row):
+            mark = "✓"
+        table.add_row(
+            mark,
+            row.aggregator,
+            " ".join(f"{key}={value:.4g}" for key, value in row.settings.items()),
             f"{row.queries:,}",
             f"{row.labels:,.1f}",
             f"{row.right:,.1f}",
             percent(row.accuracy),
-        )
-        mark, last = (
-            "→" if is_best else "✓" if planned.is_good(row) else "",
-            row.queries == planned.queries[-1],
-        )
-        table.add_row(
-            mark,
-            row.aggregator,
-            settings,
-            *counts,
-            style="bold" if is_best else None,
-            end_section=last,
+            style=style,
+            end_section=row.queries == planned.queries[-1],
         )
     show(table)
 
 
-def _table(title: str, notes: str, *columns: str) -> Table:
-    table = Table(title=title, title_style="bold", caption=notes, caption_justify="left")
+def _plan_cells(chosen: Namespace) -> None:
+    """Show what a run of recipe=near_zero asks at this ε and at others, and what will be right."""
+    if chosen.records is None:
+        allowed = "must be the number of private records; or give --teachers"
+        raise InputError("--records", None, allowed)
+    whole("--records", chosen.records, 1)
+    whole("--public", chosen.public, 1)
+    whole("--classes", chosen.classes, 2)
+    positive("--epsilon", chosen.epsilon)
+    positive("--agreement", chosen.agreement)
+    share("--agreement", chosen.agreement)
+    records = chosen.records
+    classes = chosen.classes
+    epsilon = chosen.epsilon
+    agreement = percent(chosen.agreement)
+    notes = [
+        "Each record counts for the asked row that it is nearest to. → the ε that you gave.",
+        f"Right labels: estimate for rows with equally many records, {agreement} of them right.",
+    ]
+    table = _table(
+        f"{records:,} records · {classes} classes · agreement {agreement}",
+        notes,
+        (
+            "",
+            "ε, at δ = 0",
+            "noise of each count",
+            "rows asked",
+            "records for each",
+            "right labels",
+        ),
+    )
+    warnings: list[str] = []
+    for factor in _FACTORS:
+        counts = Counts(factor * epsilon / 2)
+        noise_std = counts.noise.deviation
+        rows = rows_to_ask(records, classes, chosen.public, noise_std)
+        _, right = expected_in_cells(counts, records, classes, rows, chosen.agreement)
+        mark = ""
+        style = None
+        if factor == 1:
+            mark = "→"
+            style = "bold"
+            warnings = doubts(rows, right, classes, None, 0, records, in_cells=True, agreement=None)
+        table.add_row(
+            mark,
+            f"{factor * epsilon:.4g}",
+            f"{noise_std:,.1f}",
+            f"{rows:,}",
+            f"{records // rows:,}",
+            percent(right),
+            style=style,
+        )
+    show(table)
+    words = ["recipe=near_zero", f"budget.epsilon={epsilon}"]
+    _show_commands(warnings, words, words)
+
+
+def _table(title: str, notes: Sequence[str], columns: Sequence[str]) -> Table:
+    table = Table(title=title, title_style="bold", caption="\n".join(notes), caption_justify="left")
     for name in columns:
         table.add_column(name, justify="left" if name in ("", "aggregator", "noise") else "right")
     return table
 
 
-def _show_commands(warnings: list[str], of_arrays: list[str], of_tables: list[str]) -> None:
-    """Show what speaks against the plan, and the commands that run it, by their settings."""
+def _show_commands(warnings: list[str], arrays: list[str], tables: list[str]) -> None:
+    """Show what speaks against the plan, and the commands that run it, for arrays and tables."""
     for warning in warnings:
         print(f"nzc: {warning}", file=sys.stderr)
-    show(
-        "To run it, put your own names in place of the words in capitals. For arrays (images: dataset=folder):"
-    )
-    show(f"nzc dataset=npz dataset.path=FILE {' '.join(of_arrays)}")
+    show("To run it, put your own names in place of the words in capitals.")
+    show("For arrays (images: dataset=folder):")
+    show(f"nzc dataset=npz dataset.path=FILE {' '.join(arrays)}")
     show("For tables (add dataset.group=COLUMN if one person may have several rows):")
     files = "dataset.private=FILE dataset.public=FILE dataset.label=COLUMN"
-    show(f"nzc dataset=table {files} {' '.join(of_tables)}")
+    show(f"nzc dataset=table {files} {' '.join(tables)}")
 
 
 def _parser() -> Parser:
     parser = Parser(
         "nzc plan",
-        description="Estimate beforehand how many right labels a privacy budget buys. Use public facts only.",
-        epilog="A row is good if noise spoils at most one label in ten, and there are at least as many labels as "
-        "classes. nzc recommends the good row with the most right labels; if no row is good, the row with the most "
-        "right labels per query.",
+        description="Estimate beforehand how many right labels a privacy budget buys. Use public "
+        "facts only.",
+        epilog="A row is good if noise spoils at most one label in ten, and there are at least as "
+        "many labels as classes. nzc recommends the good row with the most right labels; if no row "
+        "is good, the row with the most right labels per query.",
     )
-
-    def option(name: str, metavar: Any, text: str, kind: Any = float, **more: Any) -> None:
-        parser.add_argument(f"--{name}", metavar=metavar, help=text, type=kind, **more)
-
-    option(
-        "teachers",
-        "N",
-        "how many teachers vote; without it, records vote: recipe=near_zero, with --records",
-        int,
+    whole_number = partial(parser.add_argument, type=int, metavar="N")
+    number = partial(parser.add_argument, type=float)
+    whole_number(
+        "--teachers",
+        help="how many teachers vote; without it, records vote: recipe=near_zero, with --records",
     )
-    option("classes", "K", "how many classes there are", int, required=True)
-    option("epsilon", "ε", "the privacy budget of all labels", required=True)
-    option("delta", "δ", "δ of the budget (default 1e-5)", default=_DELTA)
-    shares = "expected share of votes for the right class, the same for every query (default 0.8)"
-    option("agreement", "SHARE", shares, default=AGREEMENT)
-    others = "share of the other votes that one wrong class gets; the rest is spread evenly (default 0.5)"
-    option("runner-up", "SHARE", others, default=0.5)
-    files = "instead of both: vote histograms [rows, classes], or predictions [teachers, rows], of teachers that "
-    files += "learned from PUBLIC data, on public rows, and the rows' classes; never the votes of private teachers"
-    option("agreement-from", ("VOTES.npy", "LABELS.npy"), files, str, nargs=2)
-    compared = f"numbers of queries to compare (default {','.join(map(str, QUERIES))})"
-    option("queries", "N,N,…", compared, _numbers, default=QUERIES)
-    option(
-        "records",
-        "N",
-        "how many private records there are (with dataset.group: how many groups)",
-        int,
+    whole_number("--classes", help="how many classes there are", required=True)
+    number("--epsilon", metavar="ε", help="the privacy budget of all labels", required=True)
+    number("--delta", metavar="δ", help="δ of the budget (default 1e-5)", default=_DELTA)
+    number(
+        "--agreement",
+        metavar="SHARE",
+        help="expected share of votes for the right class, the same for every query (default 0.8)",
+        default=AGREEMENT,
     )
-    option(
-        "public",
-        "N",
-        "without --teachers: how many public rows there are (default 4,000)",
-        int,
+    number(
+        "--runner-up",
+        metavar="SHARE",
+        help="share of the other votes that one wrong class gets; the rest is spread evenly "
+        "(default 0.5)",
+        default=0.5,
+    )
+    parser.add_argument(
+        "--agreement-from",
+        metavar=("VOTES.npy", "LABELS.npy"),
+        help="instead of both: vote histograms [rows, classes], or predictions [teachers, rows], "
+        "of teachers that learned from PUBLIC data, on public rows, and the rows' classes; never "
+        "the votes of private teachers",
+        nargs=2,
+    )
+    parser.add_argument(
+        "--queries",
+        metavar="N,N,…",
+        help=f"numbers of queries to compare (default {','.join(map(str, QUERIES))})",
+        type=_numbers,
+        default=QUERIES,
+    )
+    whole_number(
+        "--records",
+        help="how many private records there are (with dataset.group: how many groups)",
+    )
+    whole_number(
+        "--public",
+        help="without --teachers: how many public rows there are (default 4,000)",
         default=4_000,
     )
     return parser
@@ -217,10 +244,9 @@ def _numbers(text: str) -> tuple[int, ...]:
 
 def _measured(classes: int, votes_file: str, labels_file: str) -> tuple[Ints, Ints]:
     """Return vote histograms [rows, classes] and classes [rows] of two files."""
-    votes, labels = (load_array(file, "agreement_from") for file in (votes_file, labels_file))
-    predictions = (
-        votes.ndim == 2
-        and votes.shape != (*labels.shape, classes)
-        and votes.shape[1:] == labels.shape
-    )
-    return (count_votes(votes, classes) if predictions else votes), labels
+    votes = load_array(votes_file, "agreement_from")
+    labels = load_array(labels_file, "agreement_from")
+    are_histograms = votes.shape == (*labels.shape, classes)
+    if votes.ndim == 2 and votes.shape[1:] == labels.shape and not are_histograms:
+        votes = count_votes(votes, classes)
+    return votes, labels

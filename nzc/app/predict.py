@@ -1,8 +1,5 @@
-"""The subcommand nzc predict: labels of new records, by the student of a run. It needs little more
-than torch.
-"""
+"""The subcommand nzc predict: labels of new records, by the student of a run. It needs torch."""
 
-import gc
 import logging
 import os
 import sys
@@ -14,21 +11,14 @@ from nzc.validation import InputError, in_a_line
 
 def predict(arguments: list[str]) -> int:
     """Print the predictions of a run's student for new records."""
-    parser = Parser(
-        "nzc predict", description="Print a label and its probability for each record of a file."
-    )
-    parser.add_argument(
-        "folder", metavar="FOLDER", type=Path, help="outputs/… of a run, or a published folder"
-    )
-    parser.add_argument(
-        "file",
-        metavar="FILE",
-        type=Path,
-        help="records as the run's public ones: CSV, Parquet, .npy",
-    )
+    about = "Print a label and its probability for each record of a file."
+    parser = Parser("nzc predict", description=about)
+    folders = "outputs/… of a run, or a published folder"
+    parser.add_argument("folder", metavar="FOLDER", type=Path, help=folders)
+    records = "records as the run's public ones: CSV, Parquet, .npy"
+    parser.add_argument("file", metavar="FILE", type=Path, help=records)
     chosen = parser.parse_args(arguments)
     logging.disable(logging.WARNING)  # torch would say in many lines why it cannot read a file
-    gc.disable()  # torch makes many objects and no garbage as it is imported: a quarter of the time
     try:
         from nzc.students.exported import Student, write
 
@@ -36,8 +26,6 @@ def predict(arguments: list[str]) -> int:
     except Exception as error:  # torch and json raise many types
         allowed = f"must have a student that can be read ({in_a_line(error, 200)})"
         raise InputError("FOLDER", chosen.folder, allowed) from error
-    finally:
-        gc.enable()
     try:
         write(student, str(chosen.file))
         sys.stdout.flush()

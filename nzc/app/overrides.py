@@ -1,0 +1,71 @@
+"""Overrides KEY=VALUE as they are typed: what Hydra would misread is refused before it composes."""
+
+import os
+import re
+import shlex
+from collections.abc import Collection, Iterable, Sequence
+from contextlib import suppress
+
+from hydra.core.override_parser.overrides_parser import OverridesParser
+from hydra.core.override_parser.types import Quote, QuotedString
+from hydra.errors import HydraException, OverrideParseException
+
+from nzc.validation import InputError, in_a_line
+
+
+def typed_values(words: Iterable[str]) -> dict[str, str]:
+    """Return the values of overrides by key, as text."""
+    pairs = [word.lstrip("+~").partition("=") for word in words if "=" in word]
+    return {key: value for key, _, value in pairs}
+
+
+def check_overrides(words: Sequence[str], groups: Collection[str]) -> None:
+    """Raise InputError for an override that Hydra cannot read, or that gives a group no option."""
+    try:
+        overrides = OverridesParser.create().parse_overrides([*words])
+    except OverrideParseException as error:
+        raise unread(error.override, in_a_line(error)) from error
+    for override in overrides:
+        group = override.key_or_group
+        if override.is_sweep_override() or override.is_delete():
+            continue
+        is_group = group in groups or "/" in group
+        if is_group and not isinstance(override.value(), str | list | dict):
+            value = override.get_value_string()
+            raise InputError(group, value, "must be the name of an option; nzc --help lists them")
+
+
+def refuse_sweeps(words: Iterable[str]) -> None:
+    """Raise InputError for an override that lists values, as only those of a sweep do."""
+    for override in OverridesParser.create().parse_overrides([*words]):
+        if override.is_sweep_override():
+            how = "for a list, put it into []; to run a job for each part, add --multirun"
+            raise unread(str(override.input_line), how)
+
+
+def refuse_divided_paths(words: Iterable[str]) -> None:
+    """Raise InputError for a file or folder that a sweep would divide at its commas."""
+    for word in words:
+        path = word.partition("=")[2]
+        if "," in path and os.path.exists(path):
+            raise unread(word, "a sweep would divide it")
+
+
+def unread(word: str, why: str) -> InputError:
+    """Return the error for an override that Hydra does not read as one value.
+
+    The line says what to type if it is text, and `why` Hydra reads it otherwise.
+    """
+    key, _, value = word.partition("=")
+    text = quoted(value)
+    if value[:1] in ("[", "{") and not os.path.exists(value):  # texts of a list may need quotes
+        text = re.sub(r"""[^\[\]{},\s"'][^\[\]{},]*""", lambda found: quoted(found[0]), value)
+    with suppress(HydraException):
+        OverridesParser.create().parse_override(f"{key}={text}")
+        why = f"if it is text, type {shlex.quote(f'{key}={text}')}; {why}"
+    return InputError(key, value, why)
+
+
+def quoted(text: str) -> str:
+    """Return the text in quotes, for Hydra."""
+    return QuotedString(text, Quote.double).with_quotes()

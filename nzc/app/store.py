@@ -1,0 +1,221 @@
+"""The subcommand nzc store: stored predictions, and the releases and trials of the ledger."""
+
+import os
+from argparse import Namespace
+from collections.abc import Collection, Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+from rich.filesize import decimal
+from rich.table import Table
+
+from nzc.app.errors import Parser
+from nzc.labeling.ledger import Ledger
+from nzc.labeling.ledger_entry import RELEASE, TRIAL, LedgerEntry, protect_the_same, total_epsilon
+from nzc.runs.formatting import number, short_mechanism, show
+from nzc.storage.predictions import Entry, PredictionStore
+from nzc.validation import InputError, between_0_and_1
+
+#: The values of a line of a table, by the names of the columns.
+_Row = dict[str, object]
+
+
+def store(arguments: list[str]) -> int:
+    """List what is stored; or remove predictions, forget trials, or name datasets."""
+    chosen = _parser().parse_args(arguments)
+    between_0_and_1("--delta", chosen.delta)
+    if not Path(chosen.root).is_dir():
+        raise InputError("--root", chosen.root, "must be a folder that a run has stored in")
+    predictions = PredictionStore(chosen.root, ledger=chosen.ledger)
+    ledger = None
+    entries = []
+    if predictions.ledger.is_file():
+        ledger = Ledger(predictions.ledger)
+        entries = ledger.entries()
+    if chosen.name is not None:
+        _name(ledger, entries, *chosen.name)
+    elif chosen.forget is not None:
+        _forget(ledger, entries, chosen)
+    elif chosen.prune is not None or chosen.all:
+        _prune(predictions, chosen)
+    else:
+        _show_predictions(predictions.entries())
+        if ledger is not None:
+            _show_ledger(ledger, entries, chosen.delta)
+    return 0
+
+
+def _parser() -> Parser:
+    about = "List stored predictions and the ledger's releases and trials; or change some of them."
+    parser = Parser("nzc store", description=about)
+    root = "the store (default .nzc): the value of paths.store"
+    parser.add_argument("--root", default=".nzc", help=root)
+    ledger = "the ledger's file, the value of paths.ledger (default: NZC_LEDGER, or in the store)"
+    parser.add_argument("--ledger", default=os.environ.get("NZC_LEDGER"), help=ledger)
+    delta = "δ of the ledger's ε (default 1e-5)"
+    parser.add_argument("--delta", type=float, default=1e-5, help=delta)
+    what = parser.add_mutually_exclusive_group()
+    pruned = "remove these entries; the start of a key is enough"
+    what.add_argument("--prune", nargs="+", metavar="KEY", help=pruned)
+    everything = "remove every entry; the ledger always stays"
+    what.add_argument("--all", action="store_true", help=everything)
+    forgotten = "forget these trials, without KEY all; do so only if nobody has seen their labels"
+    what.add_argument("--forget", nargs="*", metavar="KEY", help=forgotten)
+    named = "name the people whom these private datasets are about: costs under one name add up"
+    what.add_argument("--name", nargs="+", metavar=("NAME", "DATASET"), help=named)
+    confirmed = "do it: without, --prune, --all and --forget only list"
+    parser.add_argument("--yes", action="store_true", help=confirmed)
+    return parser
+
+
+def _name(ledger: Ledger | None, entries: list[LedgerEntry], name: str, *starts: str) -> None:
+    """Give a name to the private datasets whose digests begin so."""
+    digests = {entry.dataset for entry in entries}
+    datasets = _whole_keys("--name", starts, digests, "private dataset")
+    if ledger is None or not datasets:
+        allowed = "must be given with the start of a private dataset that the ledger lists"
+        raise InputError("--name", name, allowed)
+    for dataset in datasets:
+        ledger.name(dataset, name)
+    print(f"{name}: {', '.join(_starts(ledger.counted_with(datasets[0])))} count together")
+
+
+def _forget(ledger: Ledger | None, entries: list[LedgerEntry], chosen: Namespace) -> None:
+    """Forget trials: those whose keys begin as chosen, or all where none is given."""
+    trials = {entry.key: entry for entry in entries if entry.kind == TRIAL}
+    if chosen.forget:
+        what = "key of a trial (a release is never forgotten)"
+        keys = _whole_keys("--forget", chosen.forget, trials, what)
+        trials = {key: trials[key] for key in keys}
+    if ledger is None or not trials:
+        print("nothing to forget")
+        return
+    _show_trials([*trials.values()], chosen.delta)
+    print("Forget a trial only if nobody has seen its labels, or made a choice by them.")
+    _require(chosen.yes)
+    ledger.forget(trials.values())
+    print(f"forgot {len(trials)} trials; releases stay, and so do the folders of the runs")
+
+
+def _prune(predictions: PredictionStore, chosen: Namespace) -> None:
+    """Remove stored predictions: those whose keys begin as chosen, or all."""
+    entries = {entry.path.name: entry for entry in predictions.entries()}
+    if not chosen.all:
+        keys = _whole_keys("--prune", chosen.prune, entries, "stored key")
+        entries = {key: entries[key] for key in keys}
+    _show_predictions([*entries.values()])
+    _require(chosen.yes)
+    for entry in entries.values():
+        predictions.remove(entry)
+    print(f"removed {len(entries)} entries; the ledger stays")
+
+
+def _whole_keys(option: str, starts: Iterable[str], keys: Collection[str], what: str) -> list[str]:
+    """Return the keys that begin with `starts`, one each."""
+    found: dict[str, None] = {}
+    for start in starts:
+        matches = [key for key in keys if key.startswith(start)]
+        if len(matches) != 1:
+            allowed = f"must be the start of one {what}, not of {len(matches)}"
+            raise InputError(option, start, allowed)
+        found[matches[0]] = None
+    return [*found]
+
+
+def _require(yes: bool) -> None:
+    if not yes:
+        raise InputError("--yes", False, "must be given to do so with what is listed above")
+
+
+def _starts(digests: Iterable[str]) -> list[str]:
+    """Return what the tables show of digests."""
+    return sorted(digest[:8] for digest in digests)
+
+
+def _show(title: str, rows: Sequence[_Row]) -> None:
+    """Show a table with a line for each row, which has its values by the names of the columns."""
+    table = Table(title=title, title_style="bold")
+    for name in rows[0] if rows else ():
+        table.add_column(name, overflow="fold")
+    for row in rows:
+        table.add_row(*map(str, row.values()))
+    show(table)
+
+
+def _show_predictions(entries: list[Entry]) -> None:
+    rows: list[_Row] = []
+    for entry in entries:
+        rows.append(
+            {
+                "key": entry.path.name,
+                "data": str(entry.request.get("data", "–"))[:8],
+                "settings": _settings({"count": None} | entry.request),
+                "size": decimal(entry.bytes),
+                "days": f"{entry.days:.1f}",
+                "state": entry.state,
+            }
+        )
+    size = decimal(sum(entry.bytes for entry in entries))
+    _show(f"{len(entries)} stored, {size}", rows)
+
+
+def _settings(request: dict[str, Any]) -> str:
+    """Return stored settings in few words: count=50 estimator=Tree(max_depth=3)."""
+    words = []
+    for key, value in request.items():
+        if value is None or key in ("data", "code", "class", "source", "version"):
+            continue
+        if isinstance(value, dict):
+            kind = str(value.get("class", "")).rpartition(".")[2]
+            value = f"{kind}({_settings(value).replace(' ', ', ')})"
+        elif isinstance(value, float):
+            value = f"{value:g}"
+        words.append(f"{key}={value}")
+    return " ".join(words)
+
+
+def _show_ledger(ledger: Ledger, entries: list[LedgerEntry], delta: float) -> None:
+    """Show each private dataset, or several that a name connects, in a line; then every trial."""
+    names = ledger.names()
+    populations = dict.fromkeys(frozenset(ledger.counted_with(entry.dataset)) for entry in entries)
+    rows: list[_Row] = []
+    for datasets in populations:
+        costs = [entry for entry in entries if entry.dataset in datasets]
+        releases = [entry for entry in costs if entry.kind == RELEASE]
+        of_people = set().union(*(names.get(digest, ()) for digest in datasets))
+        rows.append(
+            {
+                "data, and names": ", ".join([*_starts(datasets), *sorted(of_people)]),
+                "releases": len(releases),
+                "last, UTC": max((entry.recorded for entry in releases), default="–"),
+                f"ε of all releases, δ = {delta:g}": _total(releases, delta),
+                "trials": len(costs) - len(releases),
+                "ε with all trials": _total(costs, delta),
+            }
+        )
+    _show("what was released from private data about the same people, published or not", rows)
+    trials = [entry for entry in entries if entry.kind == TRIAL]
+    if trials:
+        _show_trials(trials, delta)
+
+
+def _total(entries: list[LedgerEntry], delta: float) -> str:
+    """Return ε of entries together, as it is shown; where their costs have no sum, with the why."""
+    total = number(total_epsilon(entries, delta))
+    return total if protect_the_same(entries) else f"{total}: they protect different things"
+
+
+def _show_trials(trials: list[LedgerEntry], delta: float) -> None:
+    rows: list[_Row] = []
+    for entry in trials:
+        rows.append(
+            {
+                "key": entry.key[:12],
+                "private dataset": entry.dataset[:8],
+                "mechanism": short_mechanism(entry.description),
+                "labels": (entry.facts or {}).get("answered", "–"),
+                "recorded, UTC": entry.recorded,
+                f"ε at δ = {delta:g}": number(total_epsilon([entry], delta)),
+            }
+        )
+    _show("trials, whose noise has a seed: they count if somebody used or passed on labels", rows)
