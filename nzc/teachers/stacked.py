@@ -63,12 +63,18 @@ class Stacked:
         """
         augment = self.first.settings.augment
         size = self.first.settings.batch_size
-        if augment is not None and not isinstance(augment, RowWise):
+        if augment is None or isinstance(augment, RowWise):
+            yield from self._row_wise_batches(augment, size)
+        else:
             passes = [teacher.draw_pass() for teacher in self.teachers]
             x = torch.stack([x for x, _ in passes])
             y = torch.stack([y for _, y in passes])
             yield from zip(x.split(size, dim=1), y.split(size, dim=1), strict=True)
-            return
+
+    def _row_wise_batches(
+        self, augment: RowWise | None, size: int
+    ) -> Iterator[tuple[Tensor, Tensor]]:
+        """Yield the batches of a pass; each is augmented in one call for all teachers."""
         if augment is not None and not augment.takes(self.x.shape[1:]):
             augment = None
         orders = []
