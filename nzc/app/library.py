@@ -138,21 +138,17 @@ def as_overrides(settings: Settings, more: Mapping[str, Any], grid: bool = False
     """
     if isinstance(settings, str):
         raise InputError("settings", settings, "must be a mapping, or a list of KEY=VALUE")
-    if isinstance(settings, Mapping):
-        words = []
-        pairs = [*_flat(settings), *_flat(more)]
-    else:
-        words = [*settings]
-        pairs = [*_flat(more)]
-    for key, value in pairs:
+    words = []
+    if not isinstance(settings, Mapping):
+        words += settings
+        settings = {}
+    for key, value in [*_flat(settings), *_flat(more)]:
         is_grid = grid and isinstance(value, list | range | np.ndarray)
-        values = [*value] if is_grid else [value]
-        if key in GROUPS:
-            values = ["none" if option is None else option for option in values]
-        prefix = ""
-        if any(isinstance(value, Mapping) for value in values) and key[0] not in "+~":
-            prefix = "++"
-        words.append(f"{prefix}{key}={','.join(_text(key, value) for value in values)}")
+        values = value if is_grid else [value]
+        texts = ",".join(_text(key, value) for value in values)
+        if texts[:1] == "{" and key[0] not in "+~":  # a mapping replaces all settings
+            key = f"++{key}"
+        words.append(f"{key}={texts}")
     return words
 
 
@@ -173,6 +169,8 @@ def _text(key: str, value: Any) -> str:
     """Return a Python value in Hydra's grammar. InputError: the grammar has no such value."""
     if hasattr(value, "tolist"):  # of numpy
         value = value.tolist()
+    if value is None and key in GROUPS:
+        return "none"
     if value is None or isinstance(value, bool):
         return json.dumps(value)
     if isinstance(value, int | float):
