@@ -2,13 +2,14 @@
 
 from itertools import cycle
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pandas
 from matplotlib.axes import Axes
 from matplotlib.axis import Axis
-from matplotlib.ticker import LogLocator, NullLocator, PercentFormatter
+from matplotlib.figure import Figure
+from matplotlib.ticker import LogLocator, NullLocator
 from matplotlib.transforms import blended_transform_factory
 from pandas import DataFrame, Series
 
@@ -19,6 +20,10 @@ from nzc.sweeps.spec import SweepFigure, whole_key
 
 _LOG_FROM = 20  # an axis is logarithmic where its values differ by so large a factor
 _INSIDE = 4  # up to so many lines the legend is inside the axes
+
+
+def _percent(share: float, _: int) -> str:
+    return f"{100 * share:g}"
 
 
 def caption_of(figure: SweepFigure) -> str:
@@ -100,7 +105,7 @@ def draw_lines(axes: Axes, figure: SweepFigure, points: DataFrame) -> None:
     axes.set_ylabel(" · ".join(dict.fromkeys(names)))
     _scale(axes, "x", points["x"])
     if all(is_share(key) for key in keys):
-        axes.yaxis.set_major_formatter(PercentFormatter(1, symbol=""))
+        axes.yaxis.set_major_formatter(_percent)
     else:
         _scale(axes, "y", points["y"])
     title = "hollow: the paper" if points["paper"].notna().any() else None
@@ -140,7 +145,7 @@ def draw_curves(axes: Axes, curve: str, points: DataFrame) -> None:
         axes.plot(run["x"], run["y"], **style, label=label, drawstyle=shape, markevery=0.15)
     axes.set(xlabel=AXES[curve][0], ylabel=AXES[curve][1])
     if is_share(curve):
-        axes.yaxis.set_major_formatter(PercentFormatter(1, symbol=""))
+        axes.yaxis.set_major_formatter(_percent)
     ends = points.groupby("job")["x"].max()
     if ends.max() >= _LOG_FROM * ends.min():  # lengths differ too much for a linear scale
         axes.set_xscale("symlog", linthresh=1)
@@ -161,12 +166,10 @@ def _scale(axes: Axes, name: str, values: Series) -> None:
 
 def _legend(axes: Axes, lines: int, title: str | None = None) -> None:
     """Draw the legend inside the axes, or beside them where there are many lines."""
+    if lines == 1 and title is None:
+        return
+    legend = axes.legend(title=title, title_fontsize=8, handlelength=3)
     if lines > _INSIDE:
-        axes.figure.set_figwidth(1.35 * SIZE[0])
-        place = {
-            "loc": "upper left",
-            "bbox_to_anchor": (1.05, 1),
-        }  # with room for marks at the edge
-        axes.legend(title=title, title_fontsize=8, handlelength=3, **place)
-    elif lines > 1 or title:
-        axes.legend(title=title, title_fontsize=8, handlelength=3)
+        cast(Figure, axes.figure).set_figwidth(1.35 * SIZE[0])
+        legend.set_loc("upper left")
+        legend.set_bbox_to_anchor((1.05, 1), axes.transAxes)  # with room for marks at the edge

@@ -116,7 +116,9 @@ class SweepSpec(BaseModel):
 
 def spec_of(config: Any) -> SweepSpec:
     """Return the section `sweep` of a composed configuration; InputError: it is not valid."""
-    section = OmegaConf.to_container(config.sweep, resolve=False) if config.sweep else {}
+    section: Any = {}
+    if config.sweep:
+        section = OmegaConf.to_container(config.sweep, resolve=False)
     for name, value in section.items():
         known = get_close_matches(str(name), SweepSpec.model_fields, n=1, cutoff=0.7)
         if known and known != [name]:
