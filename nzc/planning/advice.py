@@ -1,7 +1,7 @@
 """Advice to users before a run: what speaks against it, and what to change."""
 
-#: The share of votes for the right class that is assumed where nobody says it.
-AGREEMENT = 0.8
+from nzc.planning.expected import AGREEMENT
+
 #: Noise may spoil one label in ten, and four in ten in own cells: neighbouring rows share counts.
 ENOUGH, ENOUGH_IN_CELLS = 0.9, 0.6
 PER_CLASS = 2  # a student needs at least so many labels of each class; fewer are warned of

@@ -13,8 +13,8 @@ from nzc.mechanisms.noisy_argmax import NoisyArgmax
 from nzc.mechanisms.presets import GNMax, LNMax, SparseStable
 from nzc.mechanisms.sparse_vector import SparseScreen
 from nzc.mechanisms.votes import as_labels, as_votes
-from nzc.planning.advice import AGREEMENT, ENOUGH, doubts
-from nzc.planning.expected import expected, histograms, vote_shares
+from nzc.planning.advice import ENOUGH, doubts
+from nzc.planning.expected import AGREEMENT, expected, histograms, vote_shares
 from nzc.types import Floats, Ints
 from nzc.validation import InputError, between_0_and_1, positive, share, whole
 

@@ -9,7 +9,7 @@ from nzc.data import DataSplits
 from nzc.labeling.randomness import SYSTEM
 from nzc.labeling.release import LabelingSession
 from nzc.mechanisms import ABSTAIN
-from nzc.planning.expected import PER_CLASS, price
+from nzc.planning.advice import PER_CLASS, price
 from nzc.runs.checks import PreparedRun
 from nzc.runs.formatting import number, percent, some
 from nzc.runs.metrics import NAMED, Metrics

@@ -16,8 +16,8 @@ from nzc.labeling.query_selection import REPRESENTATIVE
 from nzc.labeling.release import LabelingSession
 from nzc.labeling.run_ledger import RunLedger
 from nzc.mechanisms import GroundTruth
+from nzc.planning.advice import doubts
 from nzc.planning.expected import (
-    doubts,
     expected,
     expected_in_cells,
     histograms,
