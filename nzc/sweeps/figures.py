@@ -16,7 +16,7 @@ from pandas import DataFrame, Series
 from nzc.runs.curves import AXES, read_curves
 from nzc.runs.formatting import axis_name, heading, is_share
 from nzc.runs.plots import COSTS, LINES, SIZE, new_figure
-from nzc.sweeps.spec import SweepFigure, whole_key
+from nzc.sweeps.spec import SweepFigure
 
 _LOG_FROM = 20  # an axis is logarithmic where its values differ by so large a factor
 _INSIDE = 4  # up to so many lines the legend is inside the axes
@@ -27,10 +27,9 @@ def caption_of(figure: SweepFigure) -> str:
     if figure.curve is not None:
         x, y = AXES[figure.curve]
         return f"{y} against {x}, one line per run."
-    y = " and ".join(heading(whole_key(key)) for key in figure.y)
-    caption = f"{y} against {heading(whole_key(figure.x))}"
+    caption = f"{' and '.join(map(heading, figure.y))} against {heading(figure.x)}"
     if figure.by:
-        caption += f", one line per {' and '.join(heading(whole_key(key)) for key in figure.by)}"
+        caption += f", one line per {' and '.join(map(heading, figure.by))}"
     return f"{caption}; of several seeds the mean, from the smallest to the largest."
 
 
@@ -61,15 +60,17 @@ def points_of(figure: SweepFigure, jobs: DataFrame) -> DataFrame:
         points = pandas.concat(parts).astype({"x": float, "y": float})
         return points.assign(low=np.nan, high=np.nan)
     hue = Series("", index=jobs.index)
-    for key in map(whole_key, figure.by):
-        values = jobs[key].map(lambda value, key=key: _label(key, value))
+    for key in figure.by:
+        values = jobs.get(key, Series("", index=jobs.index)).map(
+            lambda value, key=key: _label(key, value)
+        )
         hue = (hue + ", " + values).str.strip(", ")
-    for key in map(whole_key, figure.y):
+    for key in figure.y:
         line = hue
         if len(figure.y) > 1 or not figure.by:
             line = (hue + f", {heading(key)}").str.strip(", ")
         part = DataFrame({"line": line, "name": jobs["name"], "run": 0})
-        for column, source in (("x", whole_key(figure.x)), ("y", key), ("paper", f"paper.{key}")):
+        for column, source in (("x", figure.x), ("y", key), ("paper", f"paper.{key}")):
             values = jobs.get(source, Series(np.nan, index=jobs.index))
             part[column] = pandas.to_numeric(values, errors="coerce")
         parts.append(part)
@@ -83,7 +84,9 @@ def _label(key: str, value: object) -> str:
     """Return the part of a line's name that says the value of a key; empty where a run has none."""
     if value is None or value != value:
         return ""
-    return value if isinstance(value, str) else f"{heading(key)} {value}"
+    if isinstance(value, str):
+        return value
+    return f"{heading(key)} {value}"
 
 
 def draw(axes: Axes, figure: SweepFigure, points: DataFrame) -> None:
@@ -91,8 +94,11 @@ def draw(axes: Axes, figure: SweepFigure, points: DataFrame) -> None:
 
     Lines of one name, such as curves of several seeds, have one style.
     """
-    shape = "default" if figure.curve in (None, *COSTS) else "steps-post"
-    markers = None if figure.curve is None else 0.15
+    drawn: dict[str, Any] = {}
+    if figure.curve is not None:
+        drawn = {"markevery": 0.15}
+        if figure.curve not in COSTS:
+            drawn["drawstyle"] = "steps-post"
     names = points["line"].unique()
     for name, style in zip(names, cycle(LINES), strict=False):
         label = name
@@ -100,7 +106,7 @@ def draw(axes: Axes, figure: SweepFigure, points: DataFrame) -> None:
             inside = np.isfinite(line["x"]) & np.isfinite(line["y"])
             seen = line[inside].sort_values("x", kind="stable")
             x = seen["x"]
-            axes.plot(x, seen["y"], **style, label=label, drawstyle=shape, markevery=markers)
+            axes.plot(x, seen["y"], **style, **drawn, label=label)
             axes.vlines(x, seen["low"], seen["high"], style["color"], alpha=0.4)
             hollow = {"markerfacecolor": "white", "linestyle": "none", "zorder": 3}
             axes.plot(x, seen["paper"], **style | hollow)
@@ -109,7 +115,9 @@ def draw(axes: Axes, figure: SweepFigure, points: DataFrame) -> None:
                 for _, point in line[~inside].iterrows():
                     _mark_infinite(axes, point["x"], point["y"], style)
     _label_axes(axes, figure, points)
-    title = "hollow: the paper" if points["paper"].notna().any() else None
+    title = None
+    if points["paper"].notna().any():
+        title = "hollow: the paper"
     if len(names) > 1 or title is not None:
         legend = axes.legend(title=title, title_fontsize=8, handlelength=3)
         if len(names) > _INSIDE:
@@ -120,18 +128,19 @@ def draw(axes: Axes, figure: SweepFigure, points: DataFrame) -> None:
 
 def _mark_infinite(axes: Axes, x: float, y: float, style: dict[str, Any]) -> None:
     """Mark a point that is infinite in x or y at the edge of the axes."""
-    place = (x if np.isfinite(x) else 1.0, y if np.isfinite(y) else 1.0)
-    edge = blended_transform_factory(
-        axes.transData if np.isfinite(x) else axes.transAxes,
-        axes.transData if np.isfinite(y) else axes.transAxes,
-    )
+    place = [1.0, 1.0]
+    transforms = [axes.transAxes, axes.transAxes]
+    for coordinate, value in enumerate((x, y)):
+        if np.isfinite(value):
+            place[coordinate] = value
+            transforms[coordinate] = axes.transData
+    edge = blended_transform_factory(*transforms)
     axes.plot(*place, **style, transform=edge, clip_on=False)
     axes.annotate("∞", place, (4, 4), xycoords=edge, textcoords="offset points")
 
 
 def _label_axes(axes: Axes, figure: SweepFigure, points: DataFrame) -> None:
     """Name the axes, and scale them."""
-    keys = [figure.curve] if figure.curve else [whole_key(key) for key in figure.y]
     if figure.curve is not None:
         axes.set(xlabel=AXES[figure.curve][0], ylabel=AXES[figure.curve][1])
         ends = points.groupby("run")["x"].max()
@@ -139,12 +148,14 @@ def _label_axes(axes: Axes, figure: SweepFigure, points: DataFrame) -> None:
             axes.set_xscale("symlog", linthresh=1)
             axes.xaxis.set_major_formatter("{x:,g}")
     else:
-        names = ["ε" if key.startswith("epsilon") else axis_name(key) for key in keys]
-        axes.set_xlabel(axis_name(whole_key(figure.x)))
-        axes.set_ylabel(" · ".join(dict.fromkeys(names)))
+        axes.set_xlabel(axis_name(figure.x))
+        ylabel = " · ".join(dict.fromkeys(map(axis_name, figure.y)))
+        if all(key.startswith("epsilon") for key in figure.y):
+            ylabel = "ε"
+        axes.set_ylabel(ylabel)
         _scale(axes, "x", points["x"])
         _scale(axes, "y", points["y"])
-    if all(map(is_share, keys)):
+    if all(map(is_share, figure.y or [figure.curve])):
         axes.set_yscale("linear")
         axes.yaxis.set_major_formatter(lambda share, _: f"{100 * share:g}")
 
