@@ -1,8 +1,10 @@
-"""How long does accounting take? Exact ε by composition and its lower bound, and Rényi ε, with the seconds of each.
+"""How long does accounting take? Exact ε by composition and its lower bound, and Rényi ε, with the
+seconds of each.
 
     python benchmarks/accounting.py --routes data/pate_votes     the published votes
-    python benchmarks/accounting.py --run data/pate_votes        the run that a user starts, from the command to its end
-    python benchmarks/accounting.py                              synthetic votes: more queries, classes, teachers
+    python benchmarks/accounting.py --run data/pate_votes        the run that a user starts, from
+    the command to its end python benchmarks/accounting.py                              synthetic
+    votes: more queries, classes, teachers
 
 Each row runs in a process of its own, so that the peak memory is that of the row.
 """
@@ -52,7 +54,9 @@ SYNTHETIC += [(1000, 50, 250), (1000, 150, 250), (1000, 10, 1000), (1000, 10, 50
 
 
 def synthetic(queries: int, classes: int, teachers: int) -> Ints:
-    """Return histograms [queries, classes] of teachers that agree on some queries and not on others."""
+    """Return histograms [queries, classes] of teachers that agree on some queries and not on
+    others.
+    """
     rng = np.random.default_rng(0)
     agreement = rng.beta(4, 1, size=(queries, 1))
     rest = rng.dirichlet(np.full(classes - 1, 0.3), size=queries)
@@ -70,13 +74,17 @@ def measure(mechanism: NoisyArgmax, votes: Ints, delta: float) -> str:
     seconds = middle - start, time.perf_counter() - middle
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
     ratio = f"{upper / lower:7.4f}" if lower else "      –"
-    return f"{renyi:8.4f} {seconds[0]:7.1f} {upper:9.4f} {lower:8.4f} {ratio} {seconds[1]:7.1f} {peak:6.2f}"
+    figures = f"{renyi:8.4f} {seconds[0]:7.1f} {upper:9.4f} {lower:8.4f} {ratio}"
+    return f"{figures} {seconds[1]:7.1f} {peak:6.2f}"
 
 
 def started(folder: Path, name: str, queries: int, delta: float, aggregator: str) -> str:
-    """Return seconds from the command to its end, and of the processor, of `nzc` on published votes."""
+    """Return seconds from the command to its end, and of the processor, of `nzc` on published
+    votes.
+    """
     votes = folder.resolve() / f"{name}_250_teachers.npy"
-    settings = f"dataset=none student=none query_choice=first queries={queries} delta={delta} tracking=none"
+    settings = "dataset=none student=none query_choice=first tracking=none"
+    settings = f"{settings} queries={queries} delta={delta}"
     with tempfile.TemporaryDirectory() as place:
         own = [f"teachers.path={votes}", f"paths.store={place}/store", f"hydra.run.dir={place}/run"]
         command = [

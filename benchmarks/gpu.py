@@ -1,10 +1,12 @@
-"""Is the GPU path right, and how fast is it? One command of at most 8 minutes; docs/gpu.md has figures of an H100.
+"""Is the GPU path right, and how fast is it? One command of at most 8 minutes; docs/gpu.md has
+figures of an H100.
 
-    python benchmarks/gpu.py --out gpu.json              every part; without a GPU in small, on the CPU
-    python benchmarks/gpu.py --out gpu.json agree step   these parts only
+    python benchmarks/gpu.py --out gpu.json              every part; without a GPU in small, on the
+    CPU python benchmarks/gpu.py --out gpu.json agree step   these parts only
 
-Each part (gpu_parts.py) runs in a process of its own with a budget of seconds. A part that fails, or that is stopped
-after its budget, is recorded with its error, and the next one starts. FILE is written after each figure.
+Each part (gpu_parts.py) runs in a process of its own with a budget of seconds. A part that fails,
+or that is stopped after its budget, is recorded with its error, and the next one starts. FILE is
+written after each figure.
 """
 
 import argparse
@@ -59,7 +61,7 @@ class Report:
             "figures": [],
         }
         start = time.monotonic()
-        # A fork shares the imports. This process never uses the GPU, because its children could not use it then.
+        # A fork shares the imports. This process never uses the GPU: its children could not then.
         context = multiprocessing.get_context("fork")
         receiver, sender = context.Pipe(duplex=False)
         worker = context.Process(target=_work, args=(sender, part, small))

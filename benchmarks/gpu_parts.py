@@ -57,7 +57,9 @@ class Figure:
 
 @dataclass(frozen=True)
 class Size:
-    """How much is measured: an ensemble (its records are those of one teacher), larger ensembles, students."""
+    """How much is measured: an ensemble (its records are those of one teacher), larger ensembles,
+    students.
+    """
 
     teachers: int
     records: int
@@ -83,7 +85,8 @@ def device() -> torch.device:
 
 
 def seconds(run: Callable[[], object], most: float = 3.0, warm: bool = True) -> float:
-    """Return the median seconds of a call, of as many calls as fit into `most` seconds, at least one and at most 20.
+    """Return the median seconds of a call, of as many calls as fit into `most` seconds, at least
+    one and at most 20.
 
     warm  whether two calls come before, in which kernels are chosen, or compiled
     """
@@ -101,7 +104,9 @@ def seconds(run: Callable[[], object], most: float = 3.0, warm: bool = True) -> 
 
 
 def figure(name: str, unit: str, measure: Callable[[], float | str | bool]) -> Figure:
-    """Return what `measure` returns, with the peak of the GPU's memory; or its error, and other figures can follow."""
+    """Return what `measure` returns, with the peak of the GPU's memory; or its error, and other
+    figures can follow.
+    """
     if has_gpu():
         torch.cuda.empty_cache()
         torch.cuda.reset_peak_memory_stats()
@@ -120,7 +125,9 @@ def figure(name: str, unit: str, measure: Callable[[], float | str | bool]) -> F
 
 @contextmanager
 def precision(name: str) -> Iterator[None]:
-    """Compute in float32 throughout, in float32 with TF32 products, or in bf16 with float32 weights."""
+    """Compute in float32 throughout, in float32 with TF32 products, or in bf16 with float32
+    weights.
+    """
     torch.set_float32_matmul_precision("highest" if name == "float32" else "high")
     torch.backends.cudnn.allow_tf32 = name != "float32"
     with torch.autocast(device().type, torch.bfloat16) if name == "bf16-mixed" else nullcontext():
@@ -128,7 +135,7 @@ def precision(name: str) -> Iterator[None]:
 
 
 def images(rows: int) -> Split:
-    """Return grey images of ten classes that can be learned: one random pattern a class, and noise."""
+    """Return grey images of ten classes to be learned: one random pattern a class, and noise."""
     rng = np.random.default_rng(0)
     pattern = rng.integers(0, 256, (CLASSES, 1, 7, 7)).repeat(4, axis=2).repeat(4, axis=3)
     labels = rng.integers(0, CLASSES, rows)
@@ -165,7 +172,7 @@ def predictions(of: Task) -> np.ndarray[Any, Any]:
 
 
 def machine(size: Size) -> Iterator[Figure]:
-    """What the machine is, and the rates that it reaches: the ceilings of everything that follows."""
+    """What the machine is, and the rates that it reaches: the ceilings of all that follows."""
     yield Figure("device", torch.cuda.get_device_name() if has_gpu() else "CPU: small sizes only")
     yield Figure("torch", torch.__version__)
     side = size.product
@@ -186,7 +193,9 @@ def machine(size: Size) -> Iterator[Figure]:
 
 
 def agree(size: Size) -> Iterator[Figure]:
-    """Stacked teachers against teachers alone: their labels, their logits in double precision, their independence."""
+    """Stacked teachers against teachers alone: their labels, their logits in double precision,
+    their independence.
+    """
     few = replace(
         size,
         teachers=min(20, size.teachers),
@@ -228,7 +237,9 @@ def stays(cohort: Stacked) -> bool:
 
 
 def engine(size: Size) -> Iterator[Figure]:
-    """The whole run: all passes and the labels of all public rows, against the ways to do without stacked teachers."""
+    """The whole run: all passes and the labels of all public rows, against the ways to do without
+    stacked teachers.
+    """
     few, whole = min(2, size.teachers), task(size)
     predictions(
         replace(whole, settings=replace(whole.settings, epochs=1, stacked=True))
@@ -260,7 +271,9 @@ def engine(size: Size) -> Iterator[Figure]:
 
 
 def kernels(cohort: Stacked) -> float:
-    """Return how many kernels a training step starts on the GPU; on a CPU, how many events a profile of it has."""
+    """Return how many kernels a training step starts on the GPU; on a CPU, how many events a
+    profile of it has.
+    """
     x, y = next(cohort.batches())
 
     def step() -> None:
@@ -358,8 +371,18 @@ def tiny_generator(network: object, shape: tuple[int, ...]) -> nn.Module:
 
 def student_kinds(size: Size) -> list[StudentConfig]:
     """Return students at the papers' size: their batches, and networks for SVHN."""
-    usual = {"lr": 1e-3, "weight_decay": 0.0, "average": 0.99, "balance": 0.0, "validation": 0.0, "patience": 1,
-             "label_noise_rate": 0.1, "labeled_loss_decay": 0.0, "folds": 1, "steps": 1}  # fmt: skip
+    usual = {
+        "lr": 1e-3,
+        "weight_decay": 0.0,
+        "average": 0.99,
+        "balance": 0.0,
+        "validation": 0.0,
+        "patience": 1,
+        "label_noise_rate": 0.1,
+        "labeled_loss_decay": 0.0,
+        "folds": 1,
+        "steps": 1,
+    }
 
     def rows(labeled: int, pool: int) -> dict[str, Any]:
         return {
@@ -399,7 +422,10 @@ def student_kinds(size: Size) -> list[StudentConfig]:
 def a_step(
     config: StudentConfig, data: StudentData, steps: int, clock: Callable[[], float], **options: Any
 ) -> float:
-    """Return the seconds of a step, from fits of two lengths. They log little, as fits of thousands of steps do."""
+    """Return the seconds of a step, from fits of two lengths.
+
+    They log little, as fits of thousands of steps do.
+    """
     trainer = TrainerSettings(progress=False, devices=1, **options)
 
     def fit(number: int) -> float:
@@ -420,30 +446,37 @@ def public(channels: int, side: int, rows: int) -> StudentData:
 
 def students(size: Size) -> Iterator[Figure]:
     """Steps a second of each student."""
-    network.EVALUATIONS, data = 1, public(3, 32, 1_000)
+    network.EVALUATIONS = 1
+    data = public(3, 32, 1_000)
     for config in student_kinds(size):
         for kind in ("32-true", "bf16-mixed"):
-            rate = lambda: (
-                1
-                / a_step(
-                    config, data, size.steps, time.perf_counter, accelerator="auto", precision=kind
+
+            def rate() -> float:
+                clock = time.perf_counter
+                return 1 / a_step(
+                    config, data, size.steps, clock, accelerator="auto", precision=kind
                 )
-            )  # noqa: E731
-            name = f"{type(config).__name__}, {config.network}, {config.batch_size} + {config.unlabelled} rows, {kind}"
+
+            rows = f"{config.batch_size} + {config.unlabelled} rows"
+            name = f"{type(config).__name__}, {config.network}, {rows}, {kind}"
             yield figure(name, "steps/s", rate)
 
 
 def overhead(size: Size) -> Iterator[Figure]:
-    """Processor time of each student's step on the CPU, where networks are tiny: what Python and Lightning take.
+    """Processor time of each student's step on the CPU, where networks are tiny: what Python and
+    Lightning take.
 
-    GAN-SSL comes twice: also with the generator of gan_mlp, whose arithmetic is not little (1.3 MB of weights).
+    GAN-SSL comes twice: also with the generator of gan_mlp, whose arithmetic is not little (1.3 MB
+    of weights).
     """
-    network.EVALUATIONS, data = 1, public(1, 8, 200)
+    network.EVALUATIONS = 1
+    data = public(1, 8, 200)
     for config in student_kinds(SMALL):
         own = replace(config, network=tiny, batch_size=8, unlabelled=min(8, config.unlabelled))
-        cost = lambda: (
-            1e3 * a_step(own, data, 10 * size.steps, time.process_time, accelerator="cpu")
-        )  # noqa: E731
+
+        def cost() -> float:
+            return 1e3 * a_step(own, data, 10 * size.steps, time.process_time, accelerator="cpu")
+
         name = f"{type(config).__name__}, tiny network, 8 rows: a step"
         if isinstance(config, GANSSL):
             yield figure(f"{name}, generator of gan_mlp", "ms", cost)
@@ -451,7 +484,8 @@ def overhead(size: Size) -> Iterator[Figure]:
         yield figure(name, "ms", cost)
 
 
-#: The parts, and the seconds after which each is stopped. What comes last has the least time where others use theirs.
+#: The parts, and the seconds after which each is stopped. What comes last has the least time where
+#: others use theirs.
 PARTS: dict[str, tuple[Callable[[Size], Iterator[Figure]], float]] = {
     "machine": (machine, 30),
     "agree": (agree, 50),

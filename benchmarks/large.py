@@ -1,10 +1,12 @@
-"""More private records than memory holds: seconds and peak memory of a run that is killed halfway and then resumed.
+"""More private records than memory holds: seconds and peak memory of a run that is killed halfway
+and then resumed.
 
-The records are numbers in a folder of .npy files, or glyphs, which are drawn; teachers take one pass over them.
+The records are numbers in a folder of .npy files, or glyphs, which are drawn; teachers take one
+pass over them.
 
-    python benchmarks/large.py                            20 million records of 30 columns, 2,000 teachers
-    python benchmarks/large.py --glyphs                   20 million glyphs instead
-    python benchmarks/large.py --records 2000000 --teachers 200
+    python benchmarks/large.py                            20 million records of 30 columns, 2,000
+    teachers python benchmarks/large.py --glyphs                   20 million glyphs instead python
+    benchmarks/large.py --records 2000000 --teachers 200
 """
 
 import argparse
@@ -37,7 +39,10 @@ def write_records(folder: Path, rows: int, columns: int) -> None:
 
 
 def run(folder: Path, overrides: list[str], most: int) -> None:
-    """Run nzc until it ends, or until `most` teachers are trained: then kill it. Print seconds and peak memory."""
+    """Run nzc until it ends, or until `most` teachers are trained: then kill it.
+
+    Print seconds and peak memory.
+    """
     begun, peak = time.perf_counter(), 0
     command = [sys.executable, "-m", "nzc", *overrides, "hydra.run.dir=run"]
     with open(folder / "out.txt", "wb") as out:
@@ -57,7 +62,8 @@ def run(folder: Path, overrides: list[str], most: int) -> None:
             os.killpg(process.pid, signal.SIGKILL)
         time.sleep(0.2)
     print(
-        f"exit code {process.returncode}, {time.perf_counter() - begun:.0f} s, at most {peak / 2**30:.2f} GiB"
+        f"exit code {process.returncode}, {time.perf_counter() - begun:.0f} s, "
+        f"at most {peak / 2**30:.2f} GiB"
     )
     if process.returncode not in (0, -signal.SIGKILL):
         sys.exit((folder / "out.txt").read_text())
@@ -100,7 +106,8 @@ def main() -> None:
         run(folder, overrides, args.teachers + 1)
         result = json.loads((folder / "run" / "result.json").read_text())
         print(
-            f"{result['label_accuracy']:.1%} of {result['queries']:,} labels are right; seconds {result['seconds']}"
+            f"{result['label_accuracy']:.1%} of {result['queries']:,} labels are right; "
+            f"seconds {result['seconds']}"
         )
 
 

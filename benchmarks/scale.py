@@ -1,10 +1,13 @@
-"""What will a run cost? Teachers, records, epochs and queries give hours, store and memory; a run checks the model.
+"""What will a run cost? Teachers, records, epochs and queries give hours, store and memory; a run
+checks the model.
 
-The rates are measured first: on a GPU where there is one, else on one core. On a busy machine they are too slow.
+The rates are measured first: on a GPU where there is one, else on one core. On a busy machine they
+are too slow.
 
-    python benchmarks/scale.py [--network cnn] [--shape 1 28 28]      the rates, checked on another size
-    python benchmarks/scale.py --runs                                 and the cost of the papers' runs
-    python benchmarks/scale.py --teachers 5000 --records 65000000 --epochs 60 --queries 12000 --workers 16
+    python benchmarks/scale.py [--network cnn] [--shape 1 28 28]      the rates, checked on another
+    size python benchmarks/scale.py --runs                                 and the cost of the
+    papers' runs python benchmarks/scale.py --teachers 5000 --records 65000000 --epochs 60 --queries
+    12000 --workers 16
 """
 
 import argparse
@@ -46,9 +49,11 @@ class Size:
         return self.teachers * self.queries
 
     def memory(self, workers: int, drawn: bool = False) -> int:
-        """Return the bytes on a node beyond those of Python and torch, with so many cores or GPUs (docs/scale.md).
+        """Return the bytes on a node beyond those of Python and torch, with so many cores or GPUs
+        (docs/scale.md).
 
-        A private row that is `drawn` takes DRAWN bytes: a label, a place in the shuffled order, and one in a shard.
+        A private row that is `drawn` takes DRAWN bytes: a label, a place in the shuffled order, and
+        one in a shard.
         """
         row, shard = prod(self.shape) + 8, self.records // self.teachers * prod(self.shape)
         rows = self.queries * row + self.records * (DRAWN if drawn else row)
@@ -65,7 +70,9 @@ class Rates:
     vote: float
 
     def seconds(self, size: Size, workers: int = 1) -> float:
-        """Return the seconds of a run on so many workers, cores or GPUs, which all do the same share."""
+        """Return the seconds of a run on so many workers, cores or GPUs, which all do the same
+        share.
+        """
         work = (
             size.teachers * self.teacher
             + size.records * size.epochs * self.record
@@ -93,7 +100,9 @@ def measure(network: str, shape: tuple[int, ...], seconds: float) -> Rates:
     base = run(network, tiny)
 
     def slope(steps: int, **more: int) -> float:
-        """Return how much longer one more takes; `steps` grow until they take at least half of the seconds."""
+        """Return how much longer one more takes; `steps` grow until they take at least half of the
+        seconds.
+        """
         spent = (
             run(network, replace(tiny, **{key: steps + getattr(tiny, key) for key in more})) - base
         )
@@ -132,15 +141,22 @@ def main() -> None:
 
     shape, size = tuple(args.shape), (args.teachers, args.records, args.epochs, args.queries)
     rates = measure(args.network, shape, args.seconds)
-    print(f"{args.network} on {'×'.join(map(str, shape))}, {torch.cuda.get_device_name() if GPU else 'one core'}: "
-          f"{1 / rates.record:,.0f} records in passes, or {1 / rates.vote:,.0f} predictions, per second; "
-          f"{rates.teacher:.3f} s per teacher, {rates.fit:.1f} s per fit")  # fmt: skip
+    device = torch.cuda.get_device_name() if GPU else "one core"
+    print(
+        f"{args.network} on {'×'.join(map(str, shape))}, {device}: "
+        f"{1 / rates.record:,.0f} records in passes, or {1 / rates.vote:,.0f} predictions, "
+        f"per second; {rates.teacher:.3f} s per teacher, {rates.fit:.1f} s per fit"
+    )
     epochs = max(
         1, round(2.5 * args.seconds / rates.record / 2880)
     )  # a size that was not used for any rate
     other = Size(shape, 12, 2880, epochs, max(1, round(1.25 * args.seconds / rates.vote / 12)))
-    print(f"12 teachers × 240 records × {other.epochs} passes, {other.queries:,} public rows: "
-          f"{rates.seconds(other):.1f} s predicted, {run(args.network, other):.1f} s measured")  # fmt: skip
+    predicted = rates.seconds(other)
+    measured = run(args.network, other)
+    print(
+        f"12 teachers × 240 records × {other.epochs} passes, {other.queries:,} public rows: "
+        f"{predicted:.1f} s predicted, {measured:.1f} s measured"
+    )
     runs = {
         name: Size(*numbers) for name, numbers in RUNS.items() if args.runs and numbers[0] == shape
     }
@@ -150,8 +166,10 @@ def main() -> None:
         hours, unit = rates.seconds(each) / 3600, "GPU" if GPU else "core"
         memory = each.memory(args.workers, drawn=name.startswith("Glyph"))
         wall = f"{rates.seconds(each, args.workers) / 3600:,.2f} h on {args.workers}"
-        print(f"{name:20} {hours:10,.2f} {unit} hours, {wall}; store {each.store / 2**20:,.1f} MiB; "
-              f"memory {memory / 2**30:.1f} GiB")  # fmt: skip
+        print(
+            f"{name:20} {hours:10,.2f} {unit} hours, {wall}; "
+            f"store {each.store / 2**20:,.1f} MiB; memory {memory / 2**30:.1f} GiB"
+        )
 
 
 if __name__ == "__main__":

@@ -1,9 +1,12 @@
-"""From Enter to the first line, to the table and to the end of `nzc`: seconds, and the processor's seconds until then.
+"""From Enter to the first line, to the table and to the end of `nzc`: seconds, and the processor's
+seconds until then.
 
-Each is the lowest of several runs, in an empty folder and then again in the same one, where teachers are stored. On a
-machine that does other work too, the processor's seconds tell more. With --against DIR the code there is timed in turn.
+Each is the lowest of several runs, in an empty folder and then again in the same one, where
+teachers are stored. On a machine that does other work too, the processor's seconds tell more. With
+--against DIR the code there is timed in turn.
 
-    python benchmarks/start.py [--repeats 3] [--against DIR] [OVERRIDE ...]     such as recipe=near_zero
+    python benchmarks/start.py [--repeats 3] [--against DIR] [OVERRIDE ...]     such as
+    recipe=near_zero
 """
 
 import argparse

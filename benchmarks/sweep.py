@@ -1,10 +1,14 @@
-"""A grid of aggregators over stored votes in one process, against separate runs, and against training each time.
+"""A grid of aggregators over stored votes in one process, against separate runs, and against
+training each time.
 
-The figures are seconds per setting, each printed when it is known. All separate runs are alike, so a few stand for all.
+The figures are seconds per setting, each printed when it is known. All separate runs are alike, so
+a few stand for all.
 
-    python benchmarks/sweep.py [--points 100] [--separate 5] [OVERRIDE ...]     such as dataset=mnist teachers.count=250
+    python benchmarks/sweep.py [--points 100] [--separate 5] [OVERRIDE ...]     such as
+    dataset=mnist teachers.count=250
 
-`--launcher joblib --launcher ray_cluster` also times the grid with these launchers, which use all cores.
+`--launcher joblib --launcher ray_cluster` also times the grid with these launchers, which use all
+cores.
 """
 
 import argparse
@@ -63,9 +67,9 @@ def main() -> None:
     with TemporaryDirectory() as folder:
         for name, commands in settings.items():
             spent = sum(seconds(Path(folder), *command) for command in commands)
-            print(
-                f"{name:33} {spent / (args.points if grid == commands[0][-len(grid) :] else len(commands)):7.2f}"
-            )
+            runs_grid = commands[0][-len(grid) :] == grid
+            settings_run = args.points if runs_grid else len(commands)
+            print(f"{name:33} {spent / settings_run:7.2f}")
 
 
 if __name__ == "__main__":

@@ -1,8 +1,11 @@
-"""The ensemble engine against a bare PyTorch loop, a Lightning Trainer per teacher, and one model on as many records.
+"""The ensemble engine against a bare PyTorch loop, a Lightning Trainer per teacher, and one model
+on as many records.
 
-All have the same network, data, batches, optimiser and steps, in one process. The figures are seconds and ratios.
+All have the same network, data, batches, optimiser and steps, in one process. The figures are
+seconds and ratios.
 
-    python benchmarks/teachers.py [--teachers 12] [--records 240] [--epochs 20] [--repeats 3] [--root DIR]
+    python benchmarks/teachers.py [--teachers 12] [--records 240] [--epochs 20] [--repeats 3]
+    [--root DIR]
 """
 
 import argparse
@@ -182,8 +185,12 @@ def compare(task: Task, repeats: int) -> None:
             start = time.perf_counter()
             method(task)
             times[name].append(time.perf_counter() - start)
-    print(f"{task.settings.count} teachers, {len(task.splits.private):,} records, {task.settings.epochs} passes, "
-          f"{task.settings.network}, {task.accelerator}, torch {torch.__version__}, {threads} threads")  # fmt: skip
+    settings = task.settings
+    print(
+        f"{settings.count} teachers, {len(task.splits.private):,} records, "
+        f"{settings.epochs} passes, {settings.network}, {task.accelerator}, "
+        f"torch {torch.__version__}, {threads} threads"
+    )
     fastest = {name: min(values[1:]) for name, values in times.items()}
     for name, value in fastest.items():
         print(f"{name:22} {value:7.2f} s   {value / fastest['bare loop']:.2f} × the bare loop")

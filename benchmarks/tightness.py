@@ -1,8 +1,10 @@
-"""How tight is ε for any votes? For each mechanism, the stated ε over that of the best attack, as a table.
+"""How tight is ε for any votes? For each mechanism, the stated ε over that of the best attack, as a
+table.
 
     python benchmarks/tightness.py [20 100]
 
-An adversary chooses histograms of three classes after every outcome, by dynamic programming over the loss on a grid.
+An adversary chooses histograms of three classes after every outcome, by dynamic programming over
+the loss on a grid.
 """
 
 import sys
@@ -17,7 +19,8 @@ from nzc.mechanisms import NoisyArgmax
 from nzc.types import Floats
 
 DELTA, BASE = 1e-5, 100_000
-#: Counts of the first two classes above that of the third, and that of the largest above the threshold, in deviations.
+#: Counts of the first two classes above that of the third, and that of the largest above the
+#: threshold, in deviations.
 GAPS, PASSES = (
     (-9.0, -2.0, -1.0, -0.5, 0.0, 0.5, 1.0, 2.0, 9.0),
     (-2.0, -1.0, -0.4, 0.0, 0.4, 0.8, 1.2, 1.8, 9.0),
@@ -26,7 +29,9 @@ Attack = tuple[str, float, float]  # mechanism with its settings, stated ε, ε 
 
 
 def pairs(mechanism: NoisyArgmax, deviation: float) -> tuple[Floats, Floats]:
-    """Return the laws of all outcomes at histograms and one moved vote away, in both directions [pairs, outcomes]."""
+    """Return the laws of all outcomes at histograms and one moved vote away, in both directions
+    [pairs, outcomes].
+    """
     one, other = (np.round(deviation * at).astype(int) for at in np.meshgrid(GAPS, GAPS))
     votes = np.stack([one.ravel(), other.ravel(), np.zeros(one.size, int)], axis=1)
     votes = np.unique(votes - votes.max(axis=1, keepdims=True), axis=0) + BASE
@@ -57,7 +62,7 @@ def epsilon(p: Floats, q: Floats, queries: int, delta: float, stated: float) -> 
 
 
 def laplace_counts(gamma: float, queries: int, stated: float) -> float:
-    """Return ε of noisy counts, two of which move by one in every query; losses are rounded down."""
+    """Return ε of noisy counts, two of which move by one a query; losses are rounded down."""
     edges = gamma * np.linspace(-1, 1, 201)
     below = np.where(
         edges < gamma, np.exp((edges / gamma - 1) / 2 * gamma) / 2, 1.0

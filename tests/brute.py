@@ -1,5 +1,6 @@
-"""A second route to laws and divergences: mpmath, 40 digits, neighbour after neighbour. It shares
-nothing with nzc.
+"""A second route to laws and divergences: mpmath, 40 digits, neighbour after neighbour.
+
+It shares nothing with nzc.
 """
 
 from functools import cache
@@ -10,19 +11,33 @@ import numpy as np
 
 mp.mp.dps = 40
 
+#: Density and distribution function of standard noise.
+NOISES = {
+    "GaussianNoise": (mp.npdf, mp.ncdf),
+    "LaplaceNoise": (
+        lambda x: mp.exp(-abs(x)) / 2,
+        lambda x: mp.exp(x) / 2 if x < 0 else 1 - mp.exp(-x) / 2,
+    ),
+    "ExponentialNoise": (
+        lambda x: mp.exp(-x) if x >= 0 else mp.mpf(0),
+        lambda x: -mp.expm1(-max(x, 0)),
+    ),
+}
+
 
 def moves(votes):
     """All histograms one vote away."""
     for a, b in permutations(range(len(votes)), 2):
         if votes[a] >= 1:
             moved = list(votes)
-            moved[a], moved[b] = moved[a] - 1, moved[b] + 1
+            moved[a] -= 1
+            moved[b] += 1
             yield moved
 
 
 def law(mechanism, votes, student_probs=None):
     """Probabilities of every label and of abstaining."""
-    labels = _labels(mechanism, votes)
+    labels = _labels(mechanism, [int(n) for n in votes])
     if mechanism.screen is None:
         return [*labels, mp.mpf(0)]
     answer, abstain = screening(mechanism.screen, votes, student_probs)
@@ -31,16 +46,14 @@ def law(mechanism, votes, student_probs=None):
 
 def screening(screen, votes, student_probs=None):
     """Probabilities of answering and of abstaining."""
-    kind, top = type(screen).__name__, sorted(votes)[::-1]
+    kind = type(screen).__name__
+    second, first = sorted(int(n) for n in votes)[-2:]
+    statistic = mp.mpf(first)
     if kind in ("StabilityScreen", "SparseScreen"):
-        statistic = max(mp.mpf(0), mp.mpf(int(top[0] - top[1])) / 2 - 1)
+        statistic = max(mp.mpf(0), mp.mpf(first - second) / 2 - 1)
     elif kind == "InteractiveScreen" and student_probs is not None:
-        statistic = max(
-            mp.mpf(int(n)) - int(sum(votes)) * mp.mpf(float(p))
-            for n, p in zip(votes, student_probs, strict=True)
-        )
-    else:
-        statistic = mp.mpf(int(top[0]))
+        expected = [int(sum(votes)) * mp.mpf(float(p)) for p in student_probs]
+        statistic = max(int(n) - mean for n, mean in zip(votes, expected, strict=True))
     z = (statistic - screen.threshold) / screen.sigma1
     if kind == "SparseScreen":  # Gumbel noise
         return mp.exp(-mp.exp(-z)), -mp.expm1(-mp.exp(-z))
@@ -49,95 +62,68 @@ def screening(screen, votes, student_probs=None):
 
 def logs(law):
     """Logs as precise near probability 1, which is found from the others, as near 0."""
-    most = max(range(len(law)), key=lambda i: law[i])
-    rest = mp.fsum(p for i, p in enumerate(law) if i != most)
-    return np.array(
-        [
-            float(mp.log1p(-rest) if i == most and rest < 0.5 else mp.log(p) if p else -np.inf)
-            for i, p in enumerate(law)
-        ]
-    )
+    found = [float(mp.log(p) if p else -np.inf) for p in law]
+    most = int(np.argmax(found))
+    rest = mp.fsum(p for outcome, p in enumerate(law) if outcome != most)
+    if rest < 0.5:
+        found[most] = float(mp.log1p(-rest))
+    return np.array(found)
 
 
 def _labels(mechanism, votes):
-    votes = [int(n) for n in votes]
-    best, top = votes.index(max(votes)), sorted(votes)[::-1]
-    boost, gap = mechanism.boost, top[0] - top[1]
+    boost, noise = mechanism.boost, mechanism.noise
+    kind = type(noise).__name__
+    second, first = sorted(votes)[-2:]
+    best = votes.index(first)
     c = mp.mpf(boost.c)
     scale = {
         "constant": mp.mpf(1),
         "global": 1 + c,
-        "local": 1 if gap > 2 else 1 + c,
-        "smooth": mp.exp(-mp.mpf(boost.beta)) * (1 if gap > 3 else 1 + c),
+        "local": 1 if first - second > 2 else 1 + c,
+        "smooth": mp.exp(-mp.mpf(boost.beta)) * (1 if first - second > 3 else 1 + c),
     }[boost.sensitivity]
-    behind = [(n + (c if i == best else 0) - votes[best] - c) / scale for i, n in enumerate(votes)]
-    noise, kind = mechanism.noise, type(mechanism.noise).__name__
     if kind == "NoNoise":
-        return [mp.mpf(i == best) for i in range(len(votes))]
+        return [mp.mpf(label == best) for label in range(len(votes))]
     unit = mp.mpf(noise.sigma) if kind == "GaussianNoise" else 1 / mp.mpf(noise.gamma)
-    leads = tuple(x / unit for x in behind)
+    leads = [(n - first - c) / scale / unit for n in votes]
+    leads[best] += c / scale / unit
     if kind == "GumbelNoise":
-        weights = [mp.exp(x) for x in leads]
-        return _possible(w / sum(weights) for w in weights)
-    return _possible(_quadrature(kind, leads, i) for i in range(len(leads)))
-
-
-def _possible(law):
+        weights = [mp.exp(lead) for lead in leads]
+        law = [weight / sum(weights) for weight in weights]
+    else:
+        law = []
+        for label, lead in enumerate(leads):
+            law.append(_integral(kind, lead, tuple(sorted(leads[:label] + leads[label + 1 :]))))
     return [p if p > mp.exp(-1000) else mp.mpf(0) for p in law]
 
 
-def _density(kind, x):
-    if kind == "ExponentialNoise":
-        return mp.exp(-x) if x >= 0 else mp.mpf(0)
-    return mp.npdf(x) if kind == "GaussianNoise" else mp.exp(-abs(x)) / 2
-
-
-def _cdf(kind, x):
-    if kind == "GaussianNoise":
-        return mp.ncdf(x)
-    if kind == "ExponentialNoise":
-        return -mp.expm1(-max(x, 0))
-    return mp.exp(x) / 2 if x < 0 else 1 - mp.exp(-x) / 2
-
-
 @cache
-def _quadrature(kind, leads, i):
-    # Only order among the others is irrelevant: the cache sees each integral once.
-    others = sorted(leads[:i] + leads[i + 1 :])
-    return _integral(kind, leads[i], tuple(others))
-
-
-@cache
-def _integral(kind, own, others):
-    if own < -2000:
+def _integral(kind, lead, others):
+    """Pr[lead + noise is the largest]."""
+    if lead < -2000:
         return mp.mpf(0)
-    others = [x for x in others if x > -2000]
-    low, high, tail = (
-        min([own, *others]),
-        max([own, *others]),
-        14 if kind == "GaussianNoise" else 80,
-    )
-    points = sorted({low - tail, own, *others, high + tail})
-    cuts = [
-        a + (b - a) * k / n
-        for a, b in pairwise(points)
-        for n in [int(mp.ceil((b - a) / 2))]
-        for k in range(n)
-    ]
+    density, cdf = NOISES[kind]
+    others = [other for other in others if other > -2000]
+    tail = 14 if kind == "GaussianNoise" else 80
+    leads = [lead, *others]
+    points = sorted({min(leads) - tail, *leads, max(leads) + tail})
+    cuts = []
+    for start, end in pairwise(points):
+        number = int(mp.ceil((end - start) / 2))
+        cuts += [start + (end - start) * k / number for k in range(number)]
+    cuts.append(points[-1])
 
     def integrand(t):
-        return _density(kind, t - own) * mp.fprod(_cdf(kind, t - x) for x in others)
+        return density(t - lead) * mp.fprod(cdf(t - other) for other in others)
 
     # mpmath's error is absolute, so what is integrated is scaled to size 1. A product of
     # log-concave functions has one peak, so nothing is lost with the intervals at both ends of
     # which it vanishes.
-    cuts.append(points[-1])
     values = [integrand(t) for t in cuts]
     size = max(values)
-    kept = [at for at, pair in enumerate(pairwise(values)) if max(pair) > size * mp.mpf(10) ** -60]
-    return size * mp.quad(
-        lambda t: integrand(t) / size, cuts[kept[0] : kept[-1] + 2], method="gauss-legendre"
-    )
+    large = np.flatnonzero([max(pair) > size * mp.mpf(10) ** -60 for pair in pairwise(values)])
+    inner = cuts[large[0] : large[-1] + 2]
+    return size * mp.quad(lambda t: integrand(t) / size, inner, method="gauss-legendre")
 
 
 def divergence(p, q, order):
@@ -154,67 +140,76 @@ def divergence(p, q, order):
 def cost(mechanism, votes, orders, student_probs=None):
     """The largest divergence over all neighbours and both directions, at each order."""
     stable = type(mechanism.screen).__name__ in ("StabilityScreen", "SparseScreen")
-    one = (
-        (lambda v: screening(mechanism.screen, v))
-        if stable
-        else (lambda v: law(mechanism, v, student_probs))
-    )
-    here, there = one(list(votes)), [one(moved) for moved in moves(votes)]
-    return np.array(
-        [
-            float(max(max(divergence(here, q, o), divergence(q, here, o)) for q in there))
-            for o in orders
-        ],
-        dtype=float,
-    )
-
-
-def hockey_stick(p, q, epsilon):
-    """The smallest δ at which (ε, δ) holds between P and Q, in this direction."""
-    return sum(max(mp.mpf(0), x - mp.exp(mp.mpf(epsilon)) * y) for x, y in zip(p, q, strict=True))
+    laws = []
+    for histogram in (list(votes), *moves(votes)):
+        if stable:
+            laws.append(screening(mechanism.screen, histogram))
+        else:
+            laws.append(law(mechanism, histogram, student_probs))
+    here, *there = laws
+    pairs = [(here, other) for other in there] + [(other, here) for other in there]
+    return np.array([float(max(divergence(p, q, order) for p, q in pairs)) for order in orders])
 
 
 def excess(p, q, epsilon):
-    """The same for laws of float64; ε may depend on the outcome."""
+    """The δ of laws at ε, in this direction; ε may depend on the outcome."""
     return float(np.maximum(p - np.exp(epsilon) * q, 0).sum())
 
 
 def adaptive_delta(pairs, queries, eps, answers=np.inf):
-    """The exact δ(ε) of the best adaptive choice among pairs of laws: every sequence of outcomes is
-    enumerated.
+    """The exact δ(ε) of the best adaptive choice among pairs of laws, by enumeration of outcomes.
 
     answers  how many outcomes other than the last (to abstain) end the run
     """
     most = max(len(p) for p, _ in pairs)
-    p, q = (
-        np.array([np.pad(pair[at], (0, most - len(pair[at]))) for pair in pairs]) for at in (0, 1)
-    )
+    p = np.array([np.pad(p, (0, most - len(p))) for p, _ in pairs])
+    q = np.array([np.pad(q, (0, most - len(q))) for _, q in pairs])
     with np.errstate(divide="ignore", invalid="ignore"):
         loss = np.where(p > 0, np.log(p) - np.log(q), 0.0)
 
-    def value(total, left, answers):
-        if left == 0 or answers == 0:
+    def value(total, queries, answers):
+        if queries == 0 or answers == 0:
             return np.maximum(-np.expm1(-total), 0.0)
         after = total[..., None, None] + loss
-        if answers == np.inf:
-            return (p * value(after, left - 1, answers)).sum(-1).max(-1)
-        labels, none = (
-            value(after[..., :-1], left - 1, answers - 1),
-            value(after[..., -1:], left - 1, answers),
-        )
-        return (p * np.concatenate([labels, none], axis=-1)).sum(-1).max(-1)
+        labels = value(after[..., :-1], queries - 1, answers - 1)
+        abstained = value(after[..., -1:], queries - 1, answers)
+        return (p * np.concatenate([labels, abstained], axis=-1)).sum(-1).max(-1)
 
     return float(value(np.array(-eps), queries, answers))
 
 
 #: Orders at which Rényi costs are compared. Below the floor one is the square of the error that a
 #: law may have.
-GRID, FLOOR = np.array([1.01, 1.5, 3.0, 10.0, 64.0, 500.0]), 1e-24
+GRID = np.array([1.01, 1.5, 3.0, 10.0, 64.0, 500.0])
+FLOOR = 1e-24
 DENSE = 1 + np.geomspace(1e-2, 1e5, 401)
 
 
 def mironov(rdp, delta, orders=DENSE):
-    """The smallest ρ(α) + log(1/δ)/(α − 1) of a Rényi cost, orders → [orders] (Mironov 2017,
-    Proposition 3).
-    """
+    """The smallest ρ(α) + log(1/δ)/(α − 1) of a Rényi cost (Mironov 2017, Proposition 3)."""
     return float((rdp(orders) - np.log(delta) / (orders - 1)).min())
+
+
+def moved(losses, value, loss):
+    """V at the grid's losses, each moved by one loss or several, by linear interpolation."""
+    places = losses + np.asarray(loss)[..., None]
+    return np.interp(places, losses, value, left=value[0], right=1.0)
+
+
+def attacker(bits, labels, queries, delta, stated):
+    """ε of an adversary that chooses on a grid of losses: value iteration, from below.
+
+    bits, labels  pairs of probabilities under P and under Q [choices]; a label has two outcomes,
+                  and a bit decides whether there is one
+    """
+    losses = np.arange(-1.4 * stated, 0.8 * stated, stated / 500)
+    value = np.maximum(-np.expm1(-losses), 0.0)
+
+    def chosen(p, q, value, otherwise):
+        rest = moved(losses, otherwise, np.log((1 - p) / (1 - q)))
+        return (p[:, None] * moved(losses, value, np.log(p / q)) + (1 - p)[:, None] * rest).max(0)
+
+    for _ in range(queries):
+        after = np.max([value, *(chosen(p, q, value, value) for p, q in labels)], axis=0)
+        value = np.max([after, *(chosen(p, q, after, value) for p, q in bits)], axis=0)
+    return -losses[np.searchsorted(value, delta)]

@@ -1,4 +1,7 @@
-"""Run `nzc` in forks of one process that has imported everything, and read what the runs left. All trials use it."""
+"""Run `nzc` in forks of one process that has imported everything, and read what the runs left.
+
+All trials use it.
+"""
 
 import importlib
 import json
@@ -26,7 +29,8 @@ STUDENT = [*SMALL, "student.steps=60"]
 ERR = "err.txt"  # standard error, in the folder of a command
 #: The exit code of a process that may be started again, and how often it is.
 AGAIN, TRIES = 75, 20
-#: What Python says before it opens a file, or changes a folder; the flags of a file that is opened for writing.
+#: What Python says before it opens a file, or changes a folder; the flags of a file that is opened
+#: for writing.
 _EVENTS = {
     "open",
     "sqlite3.connect",
@@ -42,11 +46,12 @@ _WRITES = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
 
 @dataclass(frozen=True)
 class Watch:
-    """Writes a line to `log` for every write of a process below a folder, and can stop the process before one of them.
+    """Writes a line to `log` for every write of a process below a folder, and can stop the process
+    before one of them.
 
-    A write is a file that is opened for writing, an SQLite database that is opened, or a file or folder that is made,
-    renamed or removed. The signal `number` is sent before write `stop`; writes before which nothing has changed are
-    not numbered.
+    A write is a file that is opened for writing, an SQLite database that is opened, or a file or
+    folder that is made, renamed or removed. The signal `number` is sent before write `stop`; writes
+    before which nothing has changed are not numbered.
     """
 
     below: Path
@@ -101,7 +106,10 @@ def trained(logs: Iterable[Path]) -> Counter[str]:
 
 
 def warm_up() -> None:
-    """Import everything that a run needs, which takes ten seconds. Forks of this process do not import it again."""
+    """Import everything that a run needs, which takes ten seconds.
+
+    Forks of this process do not import it again.
+    """
     import nzc
 
     for module in pkgutil.walk_packages(nzc.__path__, "nzc."):
@@ -140,7 +148,10 @@ def start(folder: Path, command: list[str], watch: Watch | None = None, err: str
 
 
 def wait(process: int, seconds: float = 600) -> int:
-    """Return the exit code of a process, below 0 where a signal ended it. After `seconds` it is killed."""
+    """Return the exit code of a process, below 0 where a signal ended it.
+
+    After `seconds` it is killed.
+    """
     end = time.monotonic() + seconds
     while time.monotonic() < end:
         ended, status = os.waitpid(process, os.WNOHANG)
@@ -165,7 +176,10 @@ def must_run(folder: Path, command: list[str], watch: Watch | None = None) -> No
 def together(
     starts: Sequence[Callable[[], int]], kills: int, rng: random.Random
 ) -> tuple[int, list[int]]:
-    """Start processes at once, kill some at random moments, and start those again. Return the kills and exit codes."""
+    """Start processes at once, kill some at random moments, and start those again.
+
+    Return the kills and exit codes.
+    """
     alive = {begin(): at for at, begin in enumerate(starts)}
     codes, killed, again, moment = [0] * len(starts), 0, 0, time.monotonic() + rng.uniform(0, 4)
     while alive:
@@ -212,7 +226,9 @@ def entries(store: Path) -> list[tuple[Any, ...]]:
 
 
 def names(folder: Path) -> set[str]:
-    """Return the names of the files below a folder, without hidden ones, as a killed writer leaves them."""
+    """Return the names of the files below a folder, without hidden ones, as a killed writer leaves
+    them.
+    """
     return {str(path.relative_to(folder)) for path in folder.rglob("[!.]*") if path.is_file()}
 
 
@@ -234,7 +250,10 @@ def progress(text: str) -> None:
 def show_table(
     title: str, columns: Sequence[str], rows: Iterable[Sequence[str]], caption: str = ""
 ) -> None:
-    """Print a table. The first column is aligned left, the others right. An empty row draws a line."""
+    """Print a table.
+
+    The first column is aligned left, the others right. An empty row draws a line.
+    """
     from rich.console import Console
     from rich.table import Table
 

@@ -1,8 +1,10 @@
-"""Do processes that share a store and a ledger disturb each other? All start at once, and some are killed meanwhile.
+"""Do processes that share a store and a ledger disturb each other? All start at once, and some are
+killed meanwhile.
 
-Half of the processes have the same overrides, the others have another aggregator each; all need the same teachers. A
-killed process is started again. No teacher may be trained twice, no release may be lost or recorded twice, no tracked
-run may stay open, and every result must be that of an undisturbed run.
+Half of the processes have the same overrides, the others have another aggregator each; all need the
+same teachers. A killed process is started again. No teacher may be trained twice, no release may be
+lost or recorded twice, no tracked run may stay open, and every result must be that of an
+undisturbed run.
 """
 
 import argparse
@@ -35,7 +37,10 @@ def results(folder: Path) -> list[dict[str, Any]]:
 def crowd(
     folder: Path, expected: Path, commands: list[list[str]], kills: int, rng: random.Random
 ) -> list[str]:
-    """Run all commands at once, with kills. Return the cells of a row of the table; the last one is the problems."""
+    """Run all commands at once, with kills.
+
+    Return the cells of a row of the table; the last one is the problems.
+    """
     folder.mkdir()
     logs = [folder / f"writes-{at}.txt" for at in range(len(commands))]
     starts = [

@@ -1,13 +1,15 @@
-"""What does Opacus learn at the same ε and δ, from the same private records, with the network of nzc's student?
+"""What does Opacus learn at the same ε and δ, from the same private records, with the network of
+nzc's student?
 
     pip install -e ".[dpsgd]"
     python trials/dp_sgd.py [--seeds 5] [OVERRIDE ...]      such as dataset=mnist
 
-`nzc baseline=true` has DP-SGD of a linear model. Every seed draws the records anew. Both protect one record, but their
-neighbouring datasets differ: in nzc one record is replaced, in Opacus one is added or removed. To replace a record is
-to remove one and to add one: (ε, δ) for the latter implies (2ε, (1 + e^ε)δ) for the former. So DP-SGD is trained twice:
-at nzc's ε for added or removed records, which is a weaker promise, and at half of it, which is the same promise by
-group privacy. A fair comparison lies between the two. nzc's student sees public rows, no private record.
+`nzc baseline=true` has DP-SGD of a linear model. Every seed draws the records anew. Both protect
+one record, but their neighbouring datasets differ: in nzc one record is replaced, in Opacus one is
+added or removed. To replace a record is to remove one and to add one: (ε, δ) for the latter implies
+(2ε, (1 + e^ε)δ) for the former. So DP-SGD is trained twice: at nzc's ε for added or removed
+records, which is a weaker promise, and at half of it, which is the same promise by group privacy. A
+fair comparison lies between the two. nzc's student sees public rows, no private record.
 """
 
 import argparse
@@ -55,7 +57,10 @@ def train_opacus(
     seed: int,
     arguments: argparse.Namespace,
 ) -> tuple[float, float, float]:
-    """Train with Opacus at (ε, δ) for an added or removed record. Return accuracy, noise multiplier and seconds."""
+    """Train with Opacus at (ε, δ) for an added or removed record.
+
+    Return accuracy, noise multiplier and seconds.
+    """
     from opacus import PrivacyEngine
 
     start = time.perf_counter()

@@ -1,12 +1,16 @@
-"""Is anything lost, or released twice, when a command is stopped? A command is stopped before its writes, and repeated.
+"""Is anything lost, or released twice, when a command is stopped? A command is stopped before its
+writes, and repeated.
 
-SIGKILL, SIGTERM  afterwards everything must be as if the command had not been stopped: results, labels, the ledger's
-                  entries, each teacher trained once, no stray file in the store, no tracked run left open. SIGTERM ends
-                  the command with exit code 130 and one line. Commands: a tracked run (run), a sweep of two runs
-                  (sweep), and a run on system noise (votes), which is also published: only whole ones may be
-in a row          a run is stopped in the folder of a finished one with other noise; afterwards what is published is
+SIGKILL, SIGTERM  afterwards everything must be as if the command had not been stopped: results,
+                  labels, the ledger's entries, each teacher trained once, no stray file in the
+                  store, no tracked run left open. SIGTERM ends the command with exit code 130 and
+                  one line. Commands: a tracked run (run), a sweep of two runs (sweep), and a run on
+                  system noise (votes), which is also published: only whole ones may be
+in a row          a run is stopped in the folder of a finished one with other noise; afterwards what
+is published is
                   that of one of the two, whole, or nothing
-at once           a run is suspended before a write; a second one in its folder is refused, and the first ends well
+at once           a run is suspended before a write; a second one in its folder is refused, and the
+first ends well
 """
 
 import argparse
@@ -86,7 +90,7 @@ class Workshop:
         return Watch(self.home, self.log, stop, number)
 
     def points_of(self, name: str, command: list[str]) -> list[str]:
-        """Return the writes of a command before which something has changed, each with its number."""
+        """Return the writes of a command before which something has changed, with numbers."""
         self.restore(name)
         must_run(self.home, command, self.watch(stop=0))
         first: dict[str, str] = {}
@@ -95,7 +99,9 @@ class Workshop:
         return list(first.values())
 
     def left(self) -> dict[str, Any]:
-        """Return what the commands left: results of the newest run or sweep, ledger, store and tracked runs."""
+        """Return what the commands left: results of the newest run or sweep, ledger, store and
+        tracked runs.
+        """
         paths = sorted(self.home.glob("**/result.json"), key=lambda path: path.stat().st_mtime_ns)
         last = paths[-1].parents[1]  # the folder of the sweep, or that of all runs
         newest = (
@@ -113,7 +119,10 @@ class Workshop:
         }
 
     def stopped(self, name: str, call: int, number: int, seconds: float = LIMIT) -> list[str]:
-        """Stop a command before a write, or kill it after some seconds; repeat it. Return what is wrong."""
+        """Stop a command before a write, or kill it after some seconds; repeat it.
+
+        Return what is wrong.
+        """
         self.restore()
         problems, command = [], COMMANDS[name]
         code = run(self.home, command, self.watch(call, number), seconds)
@@ -160,7 +169,10 @@ class Workshop:
         return self.published(must=False) or self.mixed()
 
     def at_once(self, call: int) -> list[str]:
-        """Suspend a run before a write, start a second one in its folder, and publish. Return what is wrong."""
+        """Suspend a run before a write, start a second one in its folder, and publish.
+
+        Return what is wrong.
+        """
         self.restore()
         first = trial.start(self.home, SYSTEM, self.watch(call, signal.SIGSTOP), err="first.txt")
         os.waitpid(first, os.WUNTRACED)
@@ -179,7 +191,9 @@ class Workshop:
         ]
 
     def mixed(self) -> list[str]:
-        """Return what is wrong with a published folder: labels of one run beside the mechanism of the other."""
+        """Return what is wrong with a published folder: labels of one run beside the mechanism of
+        the other.
+        """
         out, finished = self.home / "out", self.folder / "finished" / "out"
         if (
             not out.exists()

@@ -1,23 +1,32 @@
 """Who was in the private data? Attacks on what is released, beside the ε that bounds their success.
 
-In every world each teacher learns from a random half of its own shard of digits. So a record that is in replaces
-another record, as in neighbouring datasets of nzc. Each world is attacked by all others. Attackers:
+In every world each teacher learns from a random half of its own shard of digits. So a record that
+is in replaces another record, as in neighbouring datasets of nzc. Each world is attacked by all
+others. Attackers:
 
-  LiRA      sees a model, and has shadow models: Carlini et al. 2022, arXiv 2112.03570, online, one query per record.
-            Its rows without privacy show what it can do: a network that has memorised random labels, a network that
-            learned from the records as they are, and the same network where membership is a coin flip.
-  labels    sees the released labels and knows everything else: all other records, all seeds, and the record that may
-            stand in the place of the attacked one. No attack on the labels of these records does better.
-  crafted   the same where teachers disagree over one record on every query in the way that is worst for the mechanism.
+  LiRA      sees a model, and has shadow models: Carlini et al. 2022, arXiv 2112.03570, online, one
+  query per record.
+            Its rows without privacy show what it can do: a network that has memorised random
+            labels, a network that learned from the records as they are, and the same network where
+            membership is a coin flip.
+  labels    sees the released labels and knows everything else: all other records, all seeds, and
+  the record that may
+            stand in the place of the attacked one. No attack on the labels of these records does
+            better.
+  crafted   the same where teachers disagree over one record on every query in the way that is worst
+  for the mechanism.
 
-(ε, δ) promises: true positives ≤ e^ε · false positives + δ. Brackets hold 95 % intervals (see `measure`).
+(ε, δ) promises: true positives ≤ e^ε · false positives + δ. Brackets hold 95 % intervals (see
+`measure`).
 
     python trials/membership.py [--worlds 32]
 
-`--cells` tries the attacker `labels` on what recipe=near_zero releases: `random` are pairs of records, `crafted` the
-worst votes. Only one or two queries have other votes with the record than without, so nothing has to be sampled.
+`--cells` tries the attacker `labels` on what recipe=near_zero releases: `random` are pairs of
+records, `crafted` the worst votes. Only one or two queries have other votes with the record than
+without, so nothing has to be sampled.
 
-    python trials/membership.py --cells aggregator=gumbel dataset=mnist dataset.root=DIR queries=10 \\
+    python trials/membership.py --cells aggregator=gumbel dataset=mnist dataset.root=DIR queries=10
+    \\
         aggregator=gnmax aggregator.sigma=848.2
 """
 
@@ -53,7 +62,8 @@ ATTACKED = {
     "LNMax, γ 0.05": ["aggregator=lnmax", "aggregator.gamma=0.05"],
     "GNMax, σ 15": ["aggregator=gnmax", "aggregator.sigma=15"],
     "Confident, T 25, σ₁ 20, σ 10": [
-        "aggregator=confident", "aggregator.threshold=25", "aggregator.sigma1=20", "aggregator.sigma=10",
+        "aggregator=confident", "aggregator.threshold=25", "aggregator.sigma1=20",
+        "aggregator.sigma=10",
     ],
     "GNMax, σ 30, 50 queries": ["aggregator=gnmax", "aggregator.sigma=30", "queries=50"],
 }  # fmt: skip
@@ -73,10 +83,11 @@ class Estimate(NamedTuple):
 
 
 def lira(scores: Floats, member: Bools) -> Floats:
-    """Return log Pr[score | in] − log Pr[score | out], [worlds, records], of scores and membership, likewise.
+    """Return log Pr[score | in] − log Pr[score | out], [worlds, records], of scores and membership,
+    likewise.
 
-    The other worlds are the shadow models of a world. Scores are Gaussian for each record, in and out; because shadow
-    models are few, all records share one variance for in and one for out.
+    The other worlds are the shadow models of a world. Scores are Gaussian for each record, in and
+    out; because shadow models are few, all records share one variance for in and one for out.
     """
     distances, known = [], np.ones_like(member)
     for side in (member, ~member):
@@ -94,10 +105,12 @@ def lira(scores: Floats, member: Bools) -> Floats:
 def measure(
     scores: Floats, member: Bools, fpr: float, rng: np.random.Generator, resamples: int = 400
 ) -> list[Estimate]:
-    """Return AUC, rate of true positives at the rate `fpr` of false positives, and balanced accuracy at threshold 0.
+    """Return AUC, rate of true positives at the rate `fpr` of false positives, and balanced
+    accuracy at threshold 0.
 
-    Of scores and membership, [worlds, records]; equal scores are decided by a coin. Intervals: bootstrap over worlds
-    and records at once, rather too wide (Owen 2007); Clopper–Pearson where an attack always succeeds, or never.
+    Of scores and membership, [worlds, records]; equal scores are decided by a coin. Intervals:
+    bootstrap over worlds and records at once, rather too wide (Owen 2007); Clopper–Pearson where an
+    attack always succeeds, or never.
     """
     order = np.argsort(-scores, axis=None)
     value, hit = scores.ravel()[order], member.ravel()[order]
@@ -143,10 +156,12 @@ def attack_labels(
     games: int,
     rng: np.random.Generator,
 ) -> tuple[Floats, Bools]:
-    """Play `games` games with each record in and out, against an attacker who knows both vote histograms.
+    """Play `games` games with each record in and out, against an attacker who knows both vote
+    histograms.
 
-    Return the log-likelihood ratios of the released labels, the best scores, and the membership, [2 · games, records].
-    `votes` and `moved` [queries, classes] are with and without `record` [queries], where they differ.
+    Return the log-likelihood ratios of the released labels, the best scores, and the membership, [2
+    · games, records]. `votes` and `moved` [queries, classes] are with and without `record`
+    [queries], where they differ.
     """
     ratio = np.subtract(*(np.maximum(mechanism.log_law(side), -700.0) for side in (votes, moved)))
     every = np.arange(len(record))
@@ -167,7 +182,9 @@ def worst_pair(mechanism: NoisyArgmax, teachers: int, classes: int) -> tuple[Int
 
 
 class World(NamedTuple):
-    """One world: the records in and out of each shard, the teachers' labels [teachers, queries], and their votes."""
+    """One world: the records in and out of each shard, the teachers' labels [teachers, queries],
+    and their votes.
+    """
 
     inside: list[Ints]
     outside: list[Ints]
@@ -200,7 +217,10 @@ class Experiment:
         self.first, self.epsilon = self.world(0), dict[str, Epsilon]()
 
     def world(self, number: int) -> World:
-        """Train the teachers of one world. All shards have the same size, so that they are trained as one network."""
+        """Train the teachers of one world.
+
+        All shards have the same size, so that they are trained as one network.
+        """
         orders = [self.rng.permutation(shard) for shard in self.shards]
         half = min(len(order) for order in orders) // 2
         inside, outside = (
@@ -234,8 +254,11 @@ class Experiment:
         return score, float((student.predict(self.splits.test.x) == self.splits.test.y).mean())
 
     def without_record(self, world: World) -> tuple[Ints, Ints, Ints, Ints]:
-        """Exchange every record that is in for one that is out, one of each teacher at a time. Return, for every vote
-        that changes: the histograms [changes, classes] with and without the record, and the record and the query."""
+        """Exchange every record that is in for one that is out, one of each teacher at a time.
+        Return, for every vote
+        that changes: the histograms [changes, classes] with and without the record, and the record
+        and the query.
+        """
         half, one_hot = len(world.inside[0]), np.eye(self.splits.classes, dtype=np.int64)
         pairs = list(zip(world.inside, world.outside, strict=True))
         shards = [
@@ -262,7 +285,7 @@ class Experiment:
         epsilon: Epsilon | None,
         accuracy: float | None = None,
     ) -> list[str]:
-        """Return a row of the table: the success of an attack with these scores, and what ε allows."""
+        """Return a row of the table: the success of an attack by scores, and what ε allows."""
         fpr, costs = self.arguments.fpr, ["–"] * 4
         area, true, balanced = measure(scores, member, fpr, self.resampler)
         if epsilon is not None and (bound := epsilon.data_independent) is not None:
@@ -349,8 +372,10 @@ class Experiment:
 
 
 def best_attack(mechanism: NoisyArgmax, here: Ints, there: Ints, fpr: float) -> tuple[float, float]:
-    """Return true positives of the likelihood ratio at `fpr` false positives, and balanced accuracy, without sampling:
-    of histograms of one or two queries [queries, classes] with and without the record."""
+    """Return true positives of the likelihood ratio at `fpr` false positives, and balanced
+    accuracy, without sampling:
+    of histograms of one or two queries [queries, classes] with and without the record.
+    """
     laws = []
     for votes in (here, there):
         law = np.ones(1)
@@ -406,7 +431,8 @@ def attack_cells(overrides: list[str], fpr: float, pairs: int = 2000) -> None:
     }
     rates["what ε allows"] = allows
     show_table(
-        f"{len(y):,} records, {len(rows)} labels, ε published {epsilon:.4g}, ε exact {number(cost.exact)}",
+        f"{len(y):,} records, {len(rows)} labels, "
+        f"ε published {epsilon:.4g}, ε exact {number(cost.exact)}",
         ("attack", f"true positives at {100 * fpr:g} % false", "balanced accuracy"),
         [(name, *(f"{100 * rate:.4f} %" for rate in pair)) for name, pair in rates.items()],
     )
@@ -440,7 +466,7 @@ def main() -> None:
         return attack_cells(arguments.cells, arguments.fpr)
     if arguments.worlds < 4:
         parser.error(
-            f"--worlds {arguments.worlds}: must be 4 or more, because the others are the shadow models"
+            f"--worlds {arguments.worlds}: must be 4 or more: the others are the shadow models"
         )
     rate = f"true positives at {100 * arguments.fpr:g} % false"
     columns = (

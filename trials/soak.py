@@ -1,7 +1,8 @@
-"""Does a long session use more and more memory, files or threads? The default run, many times in one process.
+"""Does a long session use more and more memory, files or threads? The default run, many times in
+one process.
 
-All are measured after every run, and each result is compared with the first. The first runs fill caches, so slopes are
-those of the second half.
+All are measured after every run, and each result is compared with the first. The first runs fill
+caches, so slopes are those of the second half.
 """
 
 import argparse

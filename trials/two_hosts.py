@@ -1,16 +1,21 @@
 """Do processes of two hosts that share a folder on a network file system disturb each other?
 
-ledger  writers on both hosts add entries of their own, and entries that all of them add; some writers are killed
-half    a writer of one host is killed in a transaction that is half on disk; the other host must not read it
-runs    runs on both hosts need the same teachers, all at once; some runs are killed and started again
+ledger  writers on both hosts add entries of their own, and entries that all of them add; some
+        writers are killed
+half    a writer of one host is killed in a transaction that is half on disk; the other host must
+        not read it
+runs    runs on both hosts need the same teachers, all at once; some runs are killed and started
+        again
 
-A host is a command to which a command line is added, such as "ssh host". tests/nfs.sh starts a server and two hosts:
+A host is a command to which a command line is added, such as "ssh host". tests/nfs.sh starts a
+server and two hosts:
 
     python trials/two_hosts.py /nfs/mnt "tests/nfs.sh on /nfs a" "tests/nfs.sh on /nfs b"
     python trials/two_hosts.py FOLDER "bash -c" "bash -c"      this machine alone
 
-A release is lost if a writer was told that it is stored, and the ledger does not have it with the same labels. The
-results of runs must be those of undisturbed runs of this machine, and each teacher must be trained once.
+A release is lost if a writer was told that it is stored, and the ledger does not have it with the
+same labels. The results of runs must be those of undisturbed runs of this machine, and each teacher
+must be trained once.
 """
 
 import argparse
@@ -39,7 +44,8 @@ PARTS = {"ledger": ("ledger", "ledger"), "half": ("read", "die"), "runs": ("runs
 #: Runs of one host: two alike, and two with another aggregator each. All need the same teachers.
 QUIET = [*trial.SMALL, "tracking=none", "student=none"]
 RUNS = [[*QUIET, f"aggregator={name}"] for name in ("gnmax", "gnmax", "lnmax", "confident")]
-#: Processes of a host that write, and how many entries a writer adds twice: its own, and those that all add.
+#: Processes of a host that write, and how many entries a writer adds twice: its own, and those that
+#: all add.
 WRITERS, ENTRIES = 4, 25
 #: Seconds for which a host reads.
 SECONDS = 15
@@ -72,7 +78,10 @@ def forked(task: Callable[[], object]) -> int:
 
 
 def write_entries(folder: Path, name: str) -> None:
-    """Add entries to the ledger. Say each key, and the labels that are stored for it, once the entry is on disk."""
+    """Add entries to the ledger.
+
+    Say each key, and the labels that are stored for it, once the entry is on disk.
+    """
     import nzc
 
     ledger = nzc.Ledger(folder / "ledger.db", wait=120)
@@ -84,7 +93,10 @@ def write_entries(folder: Path, name: str) -> None:
 
 
 def read_entries(folder: Path) -> None:
-    """Read and write a ledger for some seconds. It must not have what a killed process of the other host began."""
+    """Read and write a ledger for some seconds.
+
+    It must not have what a killed process of the other host began.
+    """
     import nzc
 
     ledger, cost = (
@@ -152,7 +164,10 @@ def inside(part: str, folder: Path, host: str, kills: int, rng: random.Random) -
 
 
 def show(folder: Path) -> None:
-    """Print what lies in the folder: the count, entries of the ledger, results and teachers of all runs. Remove it."""
+    """Print what lies in the folder: the count, the ledger's entries, all runs' results, teachers.
+
+    Remove it.
+    """
     import nzc
 
     for ledger in folder.glob("ledger.db"):
@@ -243,7 +258,10 @@ def on_host(command: str, host: str, part: str, folder: Path, *options: str) -> 
 def both(
     part: str, folder: Path, hosts: list[str], options: list[str], fault: str, after: float
 ) -> Said:
-    """Do a part on both hosts at once, and the fault after some seconds. Return what they print, by first word."""
+    """Do a part on both hosts at once, and the fault after some seconds.
+
+    Return what they print, by first word.
+    """
     with ThreadPoolExecutor() as pool:
         shares = zip(hosts, "ab", PARTS[part], strict=True)
         working = [

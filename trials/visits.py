@@ -2,8 +2,9 @@
 
     python trials/visits.py FOLDER [--rows 60000] [--missing 0.05] [--categories 200] [--classes 3]
 
-writes visits.csv (private, with the label `back`), new.csv (public, without) and test.csv into FOLDER: 30 columns of
-numbers, categories, dates, free text and a constant, with patient ids. One class has 12 % of the rows.
+writes visits.csv (private, with the label `back`), new.csv (public, without) and test.csv into
+FOLDER: 30 columns of numbers, categories, dates, free text and a constant, with patient ids. One
+class has 12 % of the rows.
 """
 
 import argparse

@@ -1,244 +1,253 @@
-"""ε of adaptive bits and labels, whatever the votes: what a screen, its labels, or the exponential
-mechanism show.
+"""ε of adaptive bits and labels, whatever the votes.
 
+Bits and labels are what a screen, its labels, or the exponential mechanism show.
 Proof: docs/proofs.md, "Bits, screens with their labels, and blocks".
 """
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Callable, Sequence
 from functools import lru_cache
 from math import ceil
+from typing import NamedTuple
 
 import numpy as np
+from numpy.lib.stride_tricks import sliding_window_view
 from scipy.special import ndtr
 
 from nzc.accounting import gaussian_argmax, laplace_argmax, sparse_reports
+from nzc.accounting.dominating import laws_of, ratios, rounded
 from nzc.accounting.induction import (
     LARGEST,
     OF_DELTA,
-    ROUNDING,
-    Band,
     Bit,
+    Laws,
     after_all,
     by_moments,
     epsilon_of,
+    extended,
     induced,
-    laws,
 )
 from nzc.accounting.shown import Kind, Shown, gaussian
 from nzc.types import Floats
 
 #: A block has at most so many queries. Its law keeps losses up to ε at this share of δ, divided by
-#: the blocks.
-_BLOCK, _SHARE = 200, 1e-3
+#: the blocks, and adds so much to V by rounding.
+_BLOCK = 200
+_SHARE = 1e-3
+_OF_BLOCK = 1e-12
 #: So many labels alone are composed without blocks, more than _BLOCK of them on a coarser grid.
 _ALONE = 2_000
-#: What a bit adds to V at most (step 1), and what a block adds by rounding.
-_FAR, _OF_BLOCK = 4 * 7e-16, 1e-12
-#: Larger shifts, ranges, or numbers of queries get another bound.
-_LARGEST, _MOST = 2.0, 100_000
+_MOST = 100_000  # more queries get another bound
 #: Where tangents touch the Gaussian curve, besides the ends, and how many touch the other one.
-_Z, _TANGENTS = (
-    np.concatenate([np.arange(-7.0, -4), np.arange(-4, -2, 0.5), np.arange(-2, 0.1, 0.25)]),
-    25,
-)
+_Z = np.concatenate([np.arange(-7.0, -4), np.arange(-4, -2, 0.5), np.arange(-2, 0.1, 0.25)])
+_TANGENTS = 25
 _TIE = float(np.sqrt(2 / np.pi))  # the loss of a bit at a tie, in units of μ
-_BITS = (Kind.BIT, Kind.RANGE)
 
-#: So many queries, each with a bit, and a label where that passes; None: without.
-Queries = tuple[int, Shown | None, Shown | None]
+
+class _Bound(NamedTuple):
+    """What is known of releases of one kind."""
+
+    unit: float  # the size at which a bit at a tie has the loss of Gaussian noise at μ = 1
+    largest: float  # larger sizes get another bound
+    far: float  # what one adds to V at most, beside the laws that stand for it
+    bands: Callable[[float, float, float], list[Laws]] | None = None  # laws of labels; None: a bit
+
+
+_GAUSSIAN = _Bound(1.0, gaussian_argmax.LARGEST_MU, gaussian_argmax.FAR, gaussian_argmax.bands)
+_BOUNDS = {
+    Kind.LABEL: _GAUSSIAN,
+    Kind.SCREENED: _GAUSSIAN,
+    Kind.LAPLACE: _Bound(_TIE, laplace_argmax.LARGEST, laplace_argmax.FAR, laplace_argmax.bands),
+    Kind.BIT: _Bound(1.0, 2.0, 4 * 7e-16),  # step 1
+    Kind.RANGE: _Bound(2 * _TIE, 4 * _TIE, 4 * 7e-16),
+    Kind.REPORT: _Bound(1.0, 0.0, 0.0),  # `sparse_reports`; with others no bound is known
+}
+
+#: So many queries, and what each shows: a bit, a label, or a bit and a label where that passes.
+Queries = tuple[int, tuple[Shown, ...]]
 
 
 @lru_cache(maxsize=256)  # a run asks for the same ε several times
 def epsilon(groups: tuple[Queries, ...], delta: float) -> float:
-    """Return an upper bound on ε at δ of all queries in any order, for any votes; inf where it is
-    not known.
-    """
-    alone = (
-        len(groups) == 1
-        and groups[0][2] is not None
-        and groups[0][2].kind in (Kind.LABEL, Kind.LAPLACE)
-        and groups[0][0] <= _ALONE
-    )
-    blocks = [1 if alone else ceil(count / _BLOCK) for count, _, _ in groups]
-    sizes = [(_size(bit), _size(label)) for _, bit, label in groups]
-    queries, largest = sum(count for count, _, _ in groups), max(map(max, sizes))
-    mu = float(
-        np.sqrt(
-            sum(
-                group[0] * np.sum(np.square(size))
-                for group, size in zip(groups, sizes, strict=True)
-            )
-        )
-    )
-    left = delta * (1 - OF_DELTA) - sum(count * _far(bit, label) for count, bit, label in groups)
-    left -= 0 if blocks == [1] else sum(blocks) * _OF_BLOCK
-    if (
-        queries > _MOST
-        or left < delta / 2
-        or not all(_may(shown) for group in groups for shown in group[1:])
-    ):
+    """Return an upper bound on ε at δ of all queries in any order, for any votes; inf: unknown."""
+    queries = 0
+    variance = 0.0
+    far = 0.0
+    for count, releases in groups:
+        bounds = [_BOUNDS[shown.kind] for shown in releases]
+        if any(shown.size > bound.largest for shown, bound in zip(releases, bounds, strict=True)):
+            return np.inf
+        queries += count
+        variance += count * np.sum(np.square(_shifts(releases)))
+        far += count * sum(bound.far for bound in bounds)
+    blocks = [1] if _is_whole(groups) else [ceil(count / _BLOCK) for count, _ in groups]
+    left = delta * (1 - OF_DELTA) - far
+    if blocks != [1]:
+        left -= sum(blocks) * _OF_BLOCK
+    if queries > _MOST or left < delta / 2:
         return np.inf
-    known = gaussian(mu, delta)
-    (_, bit, label), *others = groups
-    if known > LARGEST and not others and bit is None and label is not None:
-        step = _TIE * largest / 8
-        return by_moments(_labels(label, 0.0, step, np.inf), queries, step, left)
-    if not 0 < known <= LARGEST:
-        return np.inf
-    step = _TIE * largest / (5 if alone and queries > _BLOCK else 8)
-    grid = step * np.arange(
-        -int((1.25 * known + 2 * largest) / step), int((0.35 * known + 4 * largest) / step) + 1.0
-    )
-    value, highest = (
-        after_all(grid),
-        max(0.4, 15 / queries**0.5) if alone else np.inf,
-    )  # which β matter
-    for (count, bit, label), number, size in zip(groups, blocks, sizes, strict=True):
-        # Queries that show much less than others become laws on a grid of their own.
-        apart = max(size) < largest / 10
-        scale, own_step = (max(size), _TIE * max(size) / 8) if apart else (largest, step)
-        # Tiny shifts are raised, so that they show on the grid: more is revealed.
-        of_labels = (
-            ()
-            if label is None
-            else _labels(label, scale / 10 * label.size / size[1], own_step, highest)
-        )
-        of_bit = None if bit is None else _bit(bit.kind, max(bit.size, scale / 1e3), own_step)
-        if blocks == [1]:
-            value = induced(value, count, of_labels, of_bit)
-            continue
-        each = ceil(count / number)
-        reach = (
-            gaussian(float(np.hypot(*size) * np.sqrt(each)), delta * _SHARE / sum(blocks))
-            + 2 * scale
-        )
-        law = _block(each, of_labels, of_bit, own_step, int(reach / own_step), step)
-        value = induced(value, number, [law])
-    return epsilon_of(value, grid, left)
+    known = gaussian(float(np.sqrt(variance)), delta)
+    if known > LARGEST:
+        return _large_epsilon(groups, left)
+    return _by_induction(groups, blocks, known, delta, left) if known else np.inf
 
 
 def together(parts: Sequence[tuple[int, Shown]], delta: float, known: float) -> float:
-    """Return an upper bound on ε at δ of so many releases in any order; inf: none found. `known` is
-    another one.
+    """Return an upper bound on ε at δ of so many releases in any order; inf: none found.
+
+    `known` is another upper bound.
     """
-    counts: dict[Shown, int] = {}
+    counts: Counter[Shown] = Counter()
     for count, shown in parts:
-        counts[shown] = counts.get(shown, 0) + count
-    if any(shown.kind is Kind.REPORT for shown in counts):
-        (first, count), *others = counts.items()
-        return np.inf if others else sparse_reports.epsilon(count, first.size, delta, known)
-    is_bit = {shown: shown.kind in _BITS for shown in counts}
-    apart = {
-        shown: (count, shown, None) if is_bit[shown] else (count, None, shown)
-        for shown, count in counts.items()
-    }
-    found = [epsilon(tuple(apart.values()), delta)]
-    bits, labels = (
-        [shown for shown in counts if shown.kind is kind] for kind in (Kind.BIT, Kind.SCREENED)
-    )
+        counts[shown] += count
+    if len(counts) == 1 and shown.kind is Kind.REPORT:
+        return sparse_reports.epsilon(counts[shown], shown.size, delta, known)
+    groups = {shown: (count, (shown,)) for shown, count in counts.items()}
+    found = epsilon(tuple(groups.values()), delta)
+    bits = [shown for shown in counts if shown.kind is Kind.BIT]
+    labels = [shown for shown in counts if shown.kind is Kind.SCREENED]
     if len(bits) == len(labels) == 1:
-        (bit,), (label,) = bits, labels
-        behind = [
-            (counts[bit], bit, label),
-            *(group for shown, group in apart.items() if shown not in (bit, label)),
-        ]
-        found.append(epsilon(tuple(behind), delta))
-    return min(found)
+        screens = groups.pop(bits[0])[0], (bits[0], labels[0])
+        del groups[labels[0]]
+        found = min(found, epsilon((screens, *groups.values()), delta))
+    return found
 
 
-def _size(shown: Shown | None) -> float:
-    """Return the mean shift of Gaussian noise whose bit at a tie has this loss."""
-    if shown is None:
-        return 0.0
-    return shown.size / {Kind.RANGE: 2 * _TIE, Kind.LAPLACE: _TIE}.get(shown.kind, 1.0)
+def _shifts(releases: tuple[Shown, ...]) -> list[float]:
+    """Return mean shifts of Gaussian noise whose bits at a tie have the losses of these."""
+    return [shown.size / _BOUNDS[shown.kind].unit for shown in releases]
 
 
-def _may(shown: Shown | None) -> bool:
-    """Return whether V is known for releases of this size."""
-    if shown is None or shown.kind is Kind.LAPLACE:
-        return shown is None or shown.size <= laplace_argmax.LARGEST
-    return _size(shown) <= (_LARGEST if shown.kind in _BITS else gaussian_argmax.LARGEST_MU)
+def _is_whole(groups: tuple[Queries, ...]) -> bool:
+    """Return whether these are labels alone, few enough to be composed without blocks."""
+    count, (shown, *_) = groups[0]
+    return len(groups) == 1 and shown.kind in (Kind.LABEL, Kind.LAPLACE) and count <= _ALONE
 
 
-def _far(bit: Shown | None, label: Shown | None) -> float:
-    """Return what a query adds to V beside the laws that stand for it."""
-    far = 0.0 if label is None else gaussian_argmax.FAR
-    if label is not None and label.kind is Kind.LAPLACE:
-        far = laplace_argmax.FAR
-    return far if bit is None else far + _FAR
+def _large_epsilon(groups: tuple[Queries, ...], left: float) -> float:
+    """Return ε above LARGEST at what is `left` of δ; inf: these are not labels alone."""
+    queries, releases = groups[0]
+    step = _TIE * _shifts(releases)[0] / 8
+    laws, bit = _query(releases, 0.0, step, np.inf)
+    if len(groups) > 1 or bit is not None:
+        return np.inf
+    return by_moments(laws, queries, step, left)
 
 
-def _labels(label: Shown, least: float, step: float, highest: float) -> Sequence[Band]:
-    bands = laplace_argmax.bands if label.kind is Kind.LAPLACE else gaussian_argmax.bands
-    return bands(max(label.size, least), step, highest)
+def _by_induction(
+    groups: tuple[Queries, ...], blocks: list[int], known: float, delta: float, left: float
+) -> float:
+    """Return ε at what is `left` of δ; `known` is an upper bound, which sets the grid."""
+    largest = max(max(_shifts(releases)) for _, releases in groups)
+    cells = 8  # so many steps of the grid are the largest loss at a tie
+    highest = np.inf
+    if _is_whole(groups):
+        queries = groups[0][0]
+        cells = 5 if queries > _BLOCK else 8
+        highest = max(0.4, 15 / queries**0.5)
+    step = _TIE * largest / cells
+    below = int((1.25 * known + 2 * largest) / step)
+    above = int((0.35 * known + 4 * largest) / step)
+    grid = step * np.arange(-below, above + 1.0)
+    value = after_all(grid)
+    for (count, releases), number in zip(groups, blocks, strict=True):
+        # Queries that show much less than others become laws on a grid of their own.
+        shifts = _shifts(releases)
+        scale = max(shifts) if max(shifts) < largest / 10 else largest
+        own_step = _TIE * scale / cells
+        laws, bit = _query(releases, scale, own_step, highest)
+        if blocks != [1]:
+            size = ceil(count / number)
+            mu = np.hypot.reduce(shifts) * np.sqrt(size)
+            reach = gaussian(mu, delta * _SHARE / sum(blocks)) + 2 * scale
+            block = _block(size, (laws, bit), own_step, int(reach / own_step), step)
+            value = induced(value, number, [block])
+        else:
+            value = induced(value, count, laws, bit)
+    return epsilon_of(value, grid, left)
+
+
+def _query(
+    releases: tuple[Shown, ...], scale: float, step: float, highest: float
+) -> tuple[list[Laws], Bit | None]:
+    """Return the laws of a label on a grid, and the bit, for `induced`.
+
+    Sizes that are tiny beside the shift `scale` are raised, so that they show on the grid: more is
+    revealed. `highest` is as for `dominating.merged`.
+    """
+    laws: list[Laws] = []
+    bit = None
+    for shown, shift in zip(releases, _shifts(releases), strict=True):
+        bands = _BOUNDS[shown.kind].bands
+        if bands is None:
+            bit = _bit(shown.kind, max(shown.size, scale / 1e3), step)
+        else:
+            laws = bands(max(shown.size, scale / 10 * shown.size / shift), step, highest)
+    return laws, bit
 
 
 def _block(
-    queries: int, of_labels: Sequence[Band], bit: Bit | None, own: float, reach: int, step: float
-) -> Band:
-    """Return the law that dominates so many queries, made on a grid of steps `own` and put on one
-    of steps `step`.
+    queries: int, query: tuple[list[Laws], Bit | None], own: float, reach: int, step: float
+) -> Laws:
+    """Return the law that dominates so many queries, made on a grid of steps `own`.
+
+    It is put on a grid of steps `step`, by chords in s.
     """
-    grid = np.asarray(own * np.arange(-int(1.3 * reach), 2 * reach + 1), dtype=np.float64)
-    value = induced(after_all(grid), queries, of_labels, bit)
-    at = slice(int(1.3 * reach) - reach, int(1.3 * reach) + reach + 1)
-    s = np.exp(-grid[at][::-1])
-    curve = value[at][::-1] - np.maximum(1 - s, 0.0)
-    if own < step:  # a chord in s; beyond the ends the curve is below its value there
-        reach = ceil(reach * own / step)
-        wide = np.exp(step * np.arange(-reach, reach + 1))
-        curve, s = np.interp(wide, s, curve), wide
-    p, infinite = laws(curve[None], s)
-    return -reach, slice(None), p, infinite
+    below = int(1.3 * reach)
+    value = induced(after_all(own * np.arange(-below, 2 * reach + 1.0)), queries, *query)
+    s = ratios(own, reach)
+    curve = value[below - reach : below + reach + 1][::-1] - np.maximum(1 - s, 0.0)
+    if own < step:  # beyond the ends the curve is below its value there
+        wide = ratios(step, ceil(reach * own / step))
+        curve = np.interp(wide, s, curve)
+        s = wide
+    return laws_of(curve[None], s)
 
 
 @lru_cache(maxsize=8)
 def _bit(kind: Kind, size: float, step: float) -> Bit:
     """Return V before a bit, from V after a label and V without one."""
-    inside, outside = _corners(kind, size)
-    terms = []
-    for p, q in (inside, outside):
-        loss = np.log(p / q) / step
-        offset = np.floor(loss).astype(np.int64)
-        upward = -np.expm1((offset - loss) * step) / -np.expm1(-step)  # a chord in e^−ℓ
-        terms.append((offset, (p * (1 - upward))[:, None], (p * upward)[:, None]))
-    pad = int(max(np.abs(offset).max() for offset, _, _ in terms)) + 1
+    p, q = _corners(kind, size)
+    loss = np.log(p / q) / step
+    offsets = np.floor(loss).astype(np.int64)
+    upward = -np.expm1((offsets - loss) * step) / -np.expm1(-step)  # a chord in e^−ℓ
+    low = (p * (1 - upward))[..., None]
+    high = (p * upward)[..., None]
+    pad = int(np.abs(offsets).max()) + 1
 
     def before(answered: Floats, abstained: Floats) -> Floats:
         total = np.zeros((1, 1))
-        for value, (offset, low, high) in zip((answered, abstained), terms, strict=True):
-            padded = np.concatenate([np.full(pad, value[0]), value, np.ones(pad)])
-            windows = np.lib.stride_tricks.sliding_window_view(padded, len(value))
-            total = total + low * windows[offset + pad] + high * windows[offset + pad + 1]
+        for outcome, value in enumerate((answered, abstained)):
+            windows = sliding_window_view(extended(value, pad, pad), len(value))
+            cells = offsets[outcome] + pad
+            total = total + low[outcome] * windows[cells] + high[outcome] * windows[cells + 1]
         return np.asarray(np.maximum(total.max(axis=0), answered))
 
     return before
 
 
-def _corners(kind: Kind, size: float) -> tuple[tuple[Floats, Floats], tuple[Floats, Floats]]:
-    """Return p and q of the corners [corners] that enclose a curve and its mirror image; and 1 − p
-    and 1 − q.
+def _corners(kind: Kind, size: float) -> tuple[Floats, Floats]:
+    """Return p and q [outcomes, corners] of the corners that enclose a curve and its mirror image.
+
+    The outcomes are the bit and its complement.
     """
     if kind is Kind.RANGE:
         t = np.linspace(size, 0, _TANGENTS)
-        whole, slope = -np.expm1(-size), np.exp(2 * t - size)
-        p, q = -np.expm1(t - size) / whole, np.exp(-t) * -np.expm1(t - size) / whole
-        rest_p, rest_q = np.exp(-size) * np.expm1(t) / whole, -np.expm1(-t) / whole
+        slope = np.exp(2 * t - size)
+        whole = -np.expm1(-size)
+        first = -np.expm1(t - size)
+        curve = np.stack([first, np.exp(-t) * first]) / whole
+        rest = np.stack([np.exp(-size) * np.expm1(t), -np.expm1(-t)]) / whole
     else:
         z = np.concatenate([[-8 - size / 2], _Z, -_Z[-2::-1], [8 + size / 2]])
         slope = np.exp(-size * z)
-        p, q, rest_p, rest_q = (
-            ndtr(at) for at in (z + size / 2, z - size / 2, -z - size / 2, size / 2 - z)
-        )
-    fall_p, fall_q = (
-        np.where(low[1:] < 0.5, np.diff(low), -np.diff(high))
-        for low, high in ((p, rest_p), (q, rest_q))
-    )
+        means = np.stack([z + size / 2, z - size / 2])
+        curve = ndtr(means)
+        rest = ndtr(-means)
+    fall_p, fall_q = np.where(curve[:, 1:] < 0.5, np.diff(curve), -np.diff(rest))
+    # Between two points of the curve their tangents meet where q has fallen by `first`.
     first = np.clip((fall_p - slope[1:] * fall_q) / (slope[:-1] - slope[1:]), 0.0, fall_q)
-    p, q = p[:-1] + slope[:-1] * first, q[:-1] + first
-    rest_p, rest_q = rest_p[1:] + slope[1:] * (fall_q - first), rest_q[1:] + fall_q - first
-    inside, outside = (
-        (np.append(one, other) * (1 + ROUNDING), np.append(other, one) * (1 - ROUNDING))
-        for one, other in ((p, q), (rest_p, rest_q))
-    )
-    return inside, outside
+    inside = curve[:, :-1] + [slope[:-1] * first, first]
+    outside = [rest[0, 1:] + slope[1:] * (fall_q - first), rest[1, 1:] + fall_q - first]
+    corners = np.stack([inside, outside])
+    return rounded(corners.reshape(2, -1), corners[:, ::-1].reshape(2, -1))

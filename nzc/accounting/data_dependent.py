@@ -1,5 +1,6 @@
-"""The papers' data-dependent bounds, in log space, from an upper bound q on Pr[the label is not the
-plurality].
+"""The papers' data-dependent bounds, in log space.
+
+They follow from an upper bound q on Pr[the label is not the plurality].
 """
 
 from collections.abc import Callable, Sequence
@@ -11,32 +12,26 @@ from scipy.special import log_ndtr, logsumexp
 
 from nzc.types import AnyArray, Floats
 
-#: The orders over which the papers minimise: moments l = α − 1 from 1 to 8 in 2017 (the moments
-#: accountant); in 2018 those of the authors' scripts (tensorflow/privacy,
-#: research/pate_2018/ICLR2018).
+#: The orders over which PATE 2017 minimises (the moments accountant): l = α − 1 from 1 to 8.
 MOMENTS: Floats = np.arange(2.0, 10.0)
+#: Those of Scalable PATE 2018: of the authors' scripts (tensorflow/privacy,
+#: research/pate_2018/ICLR2018).
 RENYI_ORDERS: Floats = np.concatenate([np.arange(2.0, 101.0, 0.5), np.geomspace(100, 500, 100)])
 
 
 @dataclass(frozen=True)
 class DataDependentBound:
-    """One theorem of the papers: the cost of a release as a function of the flip probability q at
-    its votes.
-    """
+    """One theorem of the papers: the cost of a release as a function of q at its votes."""
 
     log_flip: Callable[[AnyArray], Floats]  # votes [queries, classes] → log q [queries]
-    rdp: Callable[
-        [Floats, Floats], Floats
-    ]  # log q, orders → [queries, orders]; at q = 1 the data-independent cost
+    #: log q, orders → [queries, orders]; at q = 1 the data-independent cost.
+    rdp: Callable[[Floats, Floats], Floats]
     spread: float  # standard deviation of the noise, in votes
-    orders: Floats = field(
-        default_factory=RENYI_ORDERS.copy, repr=False, compare=False
-    )  # of the paper that has it
+    #: Of the paper that has it.
+    orders: Floats = field(default_factory=RENYI_ORDERS.copy, repr=False, compare=False)
 
     def cost(self, votes: AnyArray) -> Callable[[Floats], Floats]:
-        """Return the Rényi cost of releases at these votes, as a function: orders → [queries,
-        orders].
-        """
+        """Return the Rényi cost of releases at these votes: orders → [queries, orders]."""
         return partial(self.rdp, self.log_flip(votes))
 
     def worst_case(self, orders: Floats) -> Floats:
@@ -53,19 +48,23 @@ def gaussian_bound(sigma: float) -> DataDependentBound:
 
 def laplace_bound(gamma: float) -> DataDependentBound:
     """Return the bound for argmax(n + Lap(1/γ)): PATE 2017, Theorem 3."""
-    flip, rdp = partial(log_flip_laplace, gamma=gamma), partial(laplace_rdp, gamma=gamma)
-    return DataDependentBound(flip, rdp, np.sqrt(2) / gamma, MOMENTS)
+    return DataDependentBound(
+        partial(log_flip_laplace, gamma=gamma),
+        partial(laplace_rdp, gamma=gamma),
+        np.sqrt(2) / gamma,
+        MOMENTS,
+    )
 
 
 def by_paper(
     released: Sequence[tuple[DataDependentBound, AnyArray, Floats]], delta: float
 ) -> float:
-    """Return ε at δ by the papers' own method: their orders, and the conversion of Mironov 2017,
-    Proposition 3.
+    """Return ε at δ by the papers' own method.
 
-    Of a bound, histograms [queries, classes], and the probability that each is answered [queries]:
-    as in the authors' scripts, a label behind a screen costs its share. Gaussian noise decides the
-    orders of a mixture.
+    It takes their orders, and the conversion of Mironov 2017, Proposition 3. Each release is a
+    bound, histograms [queries, classes], and the probability that each is answered [queries]: as in
+    the authors' scripts, a label behind a screen costs its share. Gaussian noise decides the orders
+    of a mixture.
     """
     orders = max((bound.orders for bound, _, _ in released), key=len)
     rdp = sum(share @ bound.cost(histograms)(orders) for bound, histograms, share in released)
@@ -73,67 +72,80 @@ def by_paper(
 
 
 def gaps(votes: AnyArray) -> Floats:
-    """Return how many votes each other class is behind the plurality, [queries, classes − 1],
-    ascending.
+    """Return how many votes each other class is behind the plurality, ascending.
+
+    The result is [queries, classes − 1].
     """
     ordered = np.sort(votes.astype(np.float64), axis=1)[:, ::-1]
     return ordered[:, :1] - ordered[:, 1:]
 
 
 def log_flip_laplace(votes: AnyArray, gamma: float) -> Floats:
-    """Return log q of argmax(n + Lap(1/γ)), [queries]: q = Σ (2 + γΔ)/(4 e^(γΔ)) (PATE 2017, Lemma
-    4).
+    """Return log q of argmax(n + Lap(1/γ)), [queries].
+
+    q = Σ (2 + γΔ)/(4 e^(γΔ)): PATE 2017, Lemma 4.
     """
     scaled = gamma * gaps(votes)
-    log_q = logsumexp(np.log((2 + scaled) / 4) - scaled, axis=1)
-    return np.asarray(np.minimum(log_q, np.log1p(-1 / votes.shape[1])))
+    return _log_total(np.log((2 + scaled) / 4) - scaled)
 
 
 def log_flip_gaussian(votes: AnyArray, sigma: float) -> Floats:
-    """Return log q of argmax(n + N(0, σ²)), [queries]: q = Σ Φ(−Δ/(√2 σ)) (Scalable PATE 2018,
-    Proposition 7).
+    """Return log q of argmax(n + N(0, σ²)), [queries].
+
+    q = Σ Φ(−Δ/(√2 σ)): Scalable PATE 2018, Proposition 7.
     """
-    log_q = logsumexp(log_ndtr(-gaps(votes) / (np.sqrt(2) * sigma)), axis=1)
-    return np.asarray(np.minimum(log_q, np.log1p(-1 / votes.shape[1])))
+    return _log_total(log_ndtr(-gaps(votes) / (np.sqrt(2) * sigma)))
+
+
+def _log_total(log_q: Floats) -> Floats:
+    """Return log Σ q over the other classes, at most that of a tie of all classes."""
+    tie = np.log1p(-1 / (log_q.shape[1] + 1))
+    return np.asarray(np.minimum(logsumexp(log_q, axis=1), tie))
 
 
 def laplace_rdp(log_q: Floats, orders: Floats, gamma: float) -> Floats:
-    """Return the Rényi cost of a (2γ, 0)-private query with flip probability at most q, [queries,
-    orders].
+    """Return the Rényi cost of a (2γ, 0)-private query with flip probability at most q.
+
+    The result is [queries, orders]. PATE 2017, Theorem 3 (its moment l is (α − 1) times the cost at
+    α = l + 1); where q > 1/(e^(2γ) + 1), Theorem 2.
     """
-    # PATE 2017, Theorem 3 (its moment l is (α − 1) times the cost at α = l + 1); where q >
-    # 1/(e^(2γ) + 1), Theorem 2.
-    pure, more = 2 * gamma, orders - 1
+    pure = 2 * gamma
+    more = orders - 1
     independent = np.minimum(pure, pure**2 * orders / 2)
-    rdp = np.broadcast_to(independent, (len(log_q), len(orders))).copy()
+    rdp = np.tile(independent, (len(log_q), 1))
     valid = log_q <= -np.logaddexp(0, pure)
     q = log_q[valid, None]
     keep = np.log1p(-np.exp(q))
     stay = keep + more * (keep - _log1mexp(pure + q))
-    rdp[valid] = np.minimum(rdp[valid], np.logaddexp(stay, q + pure * more) / more)
+    rdp[valid] = np.minimum(independent, np.logaddexp(stay, q + pure * more) / more)
     return rdp
 
 
 def gaussian_rdp(log_q: Floats, orders: Floats, sigma: float) -> Floats:
-    """Return the Rényi cost of argmax(n + N(0, σ²)) with flip probability at most q, [queries,
-    orders].
+    """Return the Rényi cost of argmax(n + N(0, σ²)) with flip probability at most q.
+
+    The result is [queries, orders]. Scalable PATE 2018, Theorem 6 with μ₁ and μ₂ of Proposition 10;
+    where its conditions fail, α/σ² (Proposition 8).
     """
-    # Scalable PATE 2018, Theorem 6 with μ₁ and μ₂ of Proposition 10. Where its conditions fail:
-    # α/σ² (Proposition 8).
     independent = orders / sigma**2
-    rdp = np.broadcast_to(independent, (len(log_q), len(orders))).copy()
+    rdp = np.tile(independent, (len(log_q), 1))
     mu2 = sigma * np.sqrt(-log_q)
     mu1 = mu2 + 1
-    e1, e2 = mu1 / sigma**2, mu2 / sigma**2
+    e2 = mu2 / sigma**2
     with np.errstate(divide="ignore", invalid="ignore"):
         ceiling = (mu2 - 1) * e2 - mu2 * (np.log1p(1 / (mu1 - 1)) + np.log1p(1 / (mu2 - 1)))
     rows = np.flatnonzero((mu2 > 1) & (-log_q > e2) & (log_q <= ceiling))
-    q, mu1, mu2, e1, e2 = (column[rows, None] for column in (log_q, mu1, mu2, e1, e2))
-    more, keep = orders - 1, np.log1p(-np.exp(q))
+    q = log_q[rows, None]
+    mu2 = mu2[rows, None]
+    e2 = e2[rows, None]
+    mu1 = mu1[rows, None]
+    e1 = mu1 / sigma**2
+    more = orders - 1
+    keep = np.log1p(-np.exp(q))
     log_a = more * (keep - _log1mexp((q + e2) * (1 - 1 / mu2)))
     log_b = more * (e1 - q / (mu1 - 1))
     bound = np.logaddexp(keep + log_a, q + log_b) / more
-    rdp[rows] = np.where(mu1 > orders, np.minimum(rdp[rows], bound), rdp[rows])
+    rdp[rows] = np.where(mu1 > orders, np.minimum(independent, bound), independent)
     return rdp
 
 

@@ -1,8 +1,8 @@
-"""The exact Rényi cost of a query: its largest divergence to any histogram one vote away, in both
-directions.
+"""The exact Rényi cost of a query: its largest divergence to a histogram one vote away.
 
-Every result is an upper bound: the error of the laws (`error_of`) and the rounding of the sums are
-added. Outcomes below e^-700 in both laws are ignored. docs/proofs.md says why all of this holds.
+Divergences are taken in both directions. Every result is an upper bound: the error of the laws
+(`error_of`) and the rounding of the sums are added. Outcomes below e^-700 in both laws are ignored.
+docs/proofs.md says why all of this holds.
 """
 
 import os
@@ -19,33 +19,30 @@ from nzc.accounting.rdp import ORDERS
 from nzc.types import AnyArray, Floats, Ints
 from nzc.validation import InputError
 
-IMPOSSIBLE = (
-    -700.0
-)  # smaller log-probabilities count as impossible. No δ in use is as small as all of them together.
+#: Smaller log-probabilities count as impossible. No δ in use is as small as all of them together.
+IMPOSSIBLE = -700.0
 #: Up to this |α log p/q| the sum is computed from its moments: 18 of them leave a relative error of
 #: 2^18·2/20! < 1e-12.
 _SMALL = 2.0
 _POWERS = np.arange(2, 20)
 _ROUNDING = 1e-11
-_APART, _SURE = (
-    5e-3,
-    1e-6,
-)  # a line needs orders so far apart, relative to α − 1, and divergences above this
+_APART = 5e-3  # a line needs orders so far apart, relative to α − 1,
+_SURE = 1e-6  # and divergences above this
 _MOST_KEPT = 2**28  # bytes of the laws that a cost keeps
 _LARGE = 650.0  # above this exponent e^(α log p/q) may overflow
 
 
 def cores() -> int:
-    """Return how many threads may work at once: one for each core of this process, at most
-    OMP_NUM_THREADS.
-    """
-    given = os.environ.get("OMP_NUM_THREADS", "")
-    return min(len(os.sched_getaffinity(0)), max(int(given), 1) if given.isdecimal() else 2**31)
+    """Return how many threads may work at once: one a core, at most OMP_NUM_THREADS."""
+    available = len(os.sched_getaffinity(0))
+    limit = os.environ.get("OMP_NUM_THREADS", "")
+    return min(available, max(int(limit), 1)) if limit.isdecimal() else available
 
 
 def error_of(log_p: Floats) -> Floats:
-    """Return how far a computed log-probability may be from the true one: 4e-14 at 1/2, 4e-12 at
-    e^-700.
+    """Return how far computed log-probabilities may be from the true ones.
+
+    It is 4e-14 at 1/2, 4e-12 at e^-700.
     """
     # A nearly certain outcome (log p near 0) is computed from all others, so its error is relative
     # to log p itself.
@@ -69,18 +66,21 @@ class Pairs:
 
 
 def joined(*parts: Pairs) -> Pairs:
-    """Return all pairs of the parts. A law of fewer outcomes gets further ones that stand for none."""
+    """Return all pairs. A law of fewer outcomes gets further ones that stand for none."""
     query = np.concatenate([part.query for part in parts])
-    order, most = np.argsort(query, kind="stable"), max(part.copies.shape[1] for part in parts)
+    order = np.argsort(query, kind="stable")
+    most = max(part.copies.shape[1] for part in parts)
 
     def column(name: str, missing: float) -> Floats:
-        values = [getattr(part, name) for part in parts]
-        widths = [((0, 0), (0, most - value.shape[1])) for value in values]
         padded = [
-            np.pad(value, width, constant_values=missing)
-            for value, width in zip(values, widths, strict=True)
+            np.pad(
+                getattr(part, name),
+                ((0, 0), (0, most - part.copies.shape[1])),
+                constant_values=missing,
+            )
+            for part in parts
         ]
-        return np.asarray(np.concatenate(padded)[order])
+        return np.concatenate(padded)[order]
 
     return Pairs(
         query[order], column("here", -np.inf), column("there", -np.inf), column("copies", 0.0)
@@ -88,38 +88,37 @@ def joined(*parts: Pairs) -> Pairs:
 
 
 def largest_divergence(pairs: Pairs, queries: int, orders: Floats) -> Floats:
-    """Return the largest Rényi divergence of each query's pairs, both directions, [queries,
-    orders]; 0 without pairs.
+    """Return the largest Rényi divergence of each query's pairs, both directions; 0 without pairs.
 
-    D_α grows with α, and (α − 1) D_α is convex in it. So is the largest one, which is above the
-    line through its values at two lower orders. A pair that is below this line at the upper of two
-    orders is never the largest between them. The grid of orders is bisected, and such pairs are
-    dropped on the way.
+    The result is [queries, orders]. D_α grows with α, and (α − 1) D_α is convex in it. So is the
+    largest one, which is above the line through its values at two lower orders. A pair that is
+    below this line at the upper of two orders is never the largest between them. The grid of orders
+    is bisected, and such pairs are dropped on the way.
     """
     ascending = np.argsort(orders)
-    columns, last = np.zeros((len(orders), queries)), len(orders) - 1
+    columns = np.zeros((len(orders), queries))
 
     def least(low: int, high: int) -> Floats:
-        """Return a lower bound on each query's largest divergence at the upper order, from those up
-        to the lower.
+        """Return a lower bound on each query's largest divergence at the order `high`.
+
+        It follows from those at the orders up to `low`.
         """
-        known: Floats = columns[low]
+        at_low: Floats = columns[low]
         if not low:
-            return known
-        before, at, ahead = orders[ascending[[low - 1, low, high]]] - 1
-        if at - before < _APART * at:
-            return known
-        value = known * at
+            return at_low
+        before, ahead, far = orders[ascending[[low - 1, low, high]]] - 1
+        if ahead - before < _APART * ahead:
+            return at_low
+        height = at_low * ahead
         with np.errstate(invalid="ignore"):  # no pairs are left where the divergence is infinite
-            line = (
-                value + (value - columns[low - 1] * before) * (ahead - at) / (at - before)
-            ) / ahead
+            slope_rise = (height - columns[low - 1] * before) * (far - ahead) / (ahead - before)
+            line = (height + slope_rise) / far
         # Rounding is a larger part of smaller divergences. Above, it changes the line by less than
         # 1e-6 of itself.
-        return np.asarray(np.where(known > _SURE, np.maximum(known, line * (1 - 1e-6)), known))
+        return np.where(at_low > _SURE, np.maximum(at_low, line * (1 - 1e-6)), at_low)
 
-    def at(place: int, candidates: _Candidates) -> Floats:
-        """Return all divergences at an order, and write the largest of each query into its column."""
+    def fill(place: int, candidates: _Candidates) -> Floats:
+        """Write each query's largest divergence at an order, and return those of all candidates."""
         values = candidates.divergence(orders[ascending[place]])
         starts = np.flatnonzero(np.diff(candidates.query, prepend=-1))
         columns[place, candidates.query[starts]] = np.maximum.reduceat(values, starts)
@@ -132,9 +131,11 @@ def largest_divergence(pairs: Pairs, queries: int, orders: Floats) -> Floats:
             return
         alive = at_high >= least(low, high)[candidates.query] * (1 - 1e-9)
         if alive.sum() < 0.8 * len(alive):
-            candidates, at_low, at_high = candidates.take(alive), at_low[alive], at_high[alive]
+            candidates = candidates.take(alive)
+            at_low = at_low[alive]
+            at_high = at_high[alive]
         middle = (low + high) // 2
-        at_middle = at(middle, candidates)
+        at_middle = fill(middle, candidates)
         # Where D_α is nothing but rounding, its bound falls with α, and every candidate may have
         # been dropped.
         columns[middle] = np.maximum(columns[middle], np.minimum(columns[low], columns[high]))
@@ -148,7 +149,8 @@ def largest_divergence(pairs: Pairs, queries: int, orders: Floats) -> Floats:
         (candidates.widest > 0) & np.isfinite(columns[0, candidates.query])
     )
     if len(candidates.query):
-        bisect(candidates, 0, last, at(0, candidates), at(last, candidates))
+        last = len(orders) - 1
+        bisect(candidates, 0, last, fill(0, candidates), fill(last, candidates))
     return columns[np.argsort(ascending)].T
 
 
@@ -175,16 +177,22 @@ class _Candidates(NamedTuple):
 
     @classmethod
     def of(cls, pairs: Pairs) -> "_Candidates":
-        query, copies = np.repeat(pairs.query, 2), np.repeat(pairs.copies, 2, axis=0)
-        laws = np.stack([pairs.here, pairs.there], axis=1)  # both directions of each pair
-        log_p, log_q = (both.reshape(copies.shape) for both in (laws, laws[:, ::-1]))
-        error_p = error_of(laws)
-        error_p, error_q = (both.reshape(copies.shape) for both in (error_p, error_p[:, ::-1]))
+        """Return both directions of each pair, one after the other."""
+        copies = np.repeat(pairs.copies, 2, axis=0)
+
+        def directions(both: Floats) -> tuple[Floats, Floats]:
+            return both.reshape(copies.shape), both[:, ::-1].reshape(copies.shape)
+
+        laws = np.stack([pairs.here, pairs.there], axis=1)
+        log_p, log_q = directions(laws)
+        error_p, error_q = directions(error_of(laws))
         absent = (copies == 0) | (np.maximum(log_p, log_q) < IMPOSSIBLE)
         with np.errstate(invalid="ignore", divide="ignore"):
-            log_ratio = np.where(absent, 0.0, log_p - log_q)
-            log_ratio += np.where(absent, 0.0, np.copysign(error_p + error_q, log_ratio))
-            log_q = np.where(absent, -np.inf, log_q + error_q + np.log(copies))
+            log_ratio = log_p - log_q
+            log_ratio += np.copysign(error_p + error_q, log_ratio)
+            log_q = log_q + error_q + np.log(copies)
+        log_ratio[absent] = 0.0
+        log_q[absent] = -np.inf
         q = np.exp(log_q)
         finite = np.where(np.isfinite(log_ratio), log_ratio, 0.0)
         term = q * finite
@@ -193,13 +201,20 @@ class _Candidates(NamedTuple):
             term *= finite / power
             moments[:, column] = term.sum(axis=1)
         with np.errstate(invalid="ignore"):
-            change = np.where(
-                log_ratio < 1, q * np.expm1(np.minimum(log_ratio, 1)), np.exp(log_ratio + log_q) - q
-            )
+            near = q * np.expm1(np.minimum(log_ratio, 1))
+            change = np.where(log_ratio < 1, near, np.exp(log_ratio + log_q) - q)
         change[np.isposinf(log_ratio)] = np.inf
-        linear, linear_size = change.sum(axis=1), np.abs(change).sum(axis=1)
-        widest, steepest = np.abs(log_ratio).max(axis=1), log_ratio.max(axis=1)
-        return cls(query, log_ratio, log_q, q, moments, linear, linear_size, widest, steepest)
+        return cls(
+            query=np.repeat(pairs.query, 2),
+            log_ratio=log_ratio,
+            log_q=log_q,
+            q=q,
+            moments=moments,
+            linear=change.sum(axis=1),
+            linear_size=np.abs(change).sum(axis=1),
+            widest=np.abs(log_ratio).max(axis=1),
+            steepest=log_ratio.max(axis=1),
+        )
 
     def take(self, rows: AnyArray) -> "_Candidates":
         return _Candidates._make(values[rows] for values in self)
@@ -210,13 +225,13 @@ class _Candidates(NamedTuple):
         small = order * self.widest <= _SMALL
         log_total[small] = np.log1p(self.moments[small] @ (order**_POWERS - order))
         steep = order * self.steepest > _LARGE
-        if len(rest := np.flatnonzero(~small & ~steep)):
+        rest = np.flatnonzero(~small & ~steep)
+        if len(rest):
             terms = self.q[rest] * np.expm1(order * self.log_ratio[rest])
             rounding = 2e-15 * (np.abs(terms).sum(axis=1) + order * self.linear_size[rest])
             log_total[rest] = np.log1p(terms.sum(axis=1) - order * self.linear[rest] + rounding)
-        if len(
-            far := np.flatnonzero(~small & steep)
-        ):  # scipy's logsumexp is slow even where there is nothing to add
+        far = np.flatnonzero(~small & steep)
+        if len(far):  # scipy's logsumexp is slow even where there is nothing to add
             power = logsumexp(order * self.log_ratio[far] + self.log_q[far], axis=1)
             offset = 1 - self.q[far].sum(axis=1) - order * self.linear[far] + 1e-14 * order
             log_total[far] = power + np.log1p(offset * np.exp(-np.maximum(power, -_LARGE))) + 1e-14
@@ -225,92 +240,95 @@ class _Candidates(NamedTuple):
 
 @dataclass(frozen=True, repr=False)
 class ExactCost:
-    """The exact Rényi cost of queries where a unit of privacy changes all histograms. Equal ones
-    are computed once.
+    """The exact Rényi cost of queries where a unit of privacy changes all histograms.
+
+    Equal histograms are computed once.
     """
 
-    batches: list[
-        tuple[Ints, Callable[[], Pairs]]
-    ]  # numbers of distinct histograms, and their laws, which are large
+    #: Numbers of distinct histograms, and their laws, which are large.
+    batches: list[tuple[Ints, Callable[[], Pairs]]]
     inverse: Ints  # [queries] the distinct histogram of each query
-    ceiling: Callable[
-        [Floats], Floats
-    ]  # what asking a query and its label cost for any votes, orders → [2, orders]
-    paid: int | None = (
-        None  # all queries cost at most so often the ceiling of asking; None: no limit
-    )
+    #: What asking a query and its label cost for any votes, orders → [2, orders].
+    ceiling: Callable[[Floats], Floats]
+    #: All queries cost at most so often the ceiling of asking; None: no limit.
+    paid: int | None = None
     complete: ClassVar[bool] = True  # whether `neighbourhoods` together are all neighbours
-    _kept: dict[int, Pairs] = field(
-        default_factory=dict, init=False, compare=False
-    )  # laws of batches, by number
+    #: Laws of batches, by number.
+    _kept: dict[int, Pairs] = field(default_factory=dict, init=False, compare=False)
 
     def per_query(self, orders: Floats) -> Floats:
         """Return the cost of each query, [queries, orders]."""
-        return (self._at_orders if orders is ORDERS else self._distinct(orders))[self.inverse]
+        costs = self._at_grid if orders is ORDERS else self._distinct(orders)
+        return costs[self.inverse]
 
     def total(self, orders: Floats) -> Floats:
-        """Return the cost of all queries, [orders]. That at `rdp.ORDERS` is kept."""
+        """Return the cost of all queries, [orders]."""
         times = np.bincount(self.inverse)
-        parts = (
-            [(np.arange(len(times)), self._at_orders)] if orders is ORDERS else self._costs(orders)
-        )
-        total = sum((times[places] @ costs for places, costs in parts), np.zeros(len(orders)))
+        if orders is ORDERS:
+            total = times @ self._at_grid
+        else:
+            total = np.zeros(len(orders))
+            for places, costs in self._costs(orders):
+                total += times[places] @ costs
         return self._limited(total, np.asarray(len(self.inverse)), orders)
 
     def first(self, counts: Ints) -> Floats:
         """Return the cost of the first so many queries, [counts, orders] at `rdp.ORDERS`."""
-        total = np.concatenate([0 * ORDERS[None], self._at_orders[self.inverse].cumsum(axis=0)])[
-            counts
-        ]
-        return self._limited(total, counts[:, None])
+        totals = np.zeros((len(self.inverse) + 1, len(ORDERS)))
+        np.cumsum(self.per_query(ORDERS), axis=0, out=totals[1:])
+        return self._limited(totals[counts], counts[:, None], ORDERS)
 
-    def _limited(self, total: Floats, queries: Ints, orders: Floats = ORDERS) -> Floats:
+    def _limited(self, total: Floats, queries: Ints, orders: Floats) -> Floats:
         """Return `total` of so many queries, or what they cost at most where that is smaller."""
         if self.paid is None:
             return total
         ask, label = self.ceiling(orders)
         with np.errstate(invalid="ignore"):
-            return np.asarray(
-                np.fmin(total, np.minimum(queries, self.paid) * ask + queries * label)
-            )
+            most = np.minimum(queries, self.paid) * ask + queries * label
+            return np.asarray(np.fmin(total, most))
 
     def neighbourhoods(self, order: float) -> list[Iterable[tuple[Pairs, Ints]]]:
-        """Return sets of neighbours, for `composition.compose`: here one, of all neighbours of all
-        histograms.
+        """Return sets of neighbours, for `composition.compose`.
+
+        Here it is one set, of all neighbours of all histograms.
         """
         return [self.laws()]
 
     def laws(self) -> Iterator[tuple[Pairs, Ints]]:
         """Yield the laws of distinct histograms, and how many queries share each, [histograms].
+
         None is kept longer.
         """
         times = np.bincount(self.inverse)
         for number, (places, make) in enumerate(self.batches):
-            kept = self._kept.pop(number, None)
-            yield make() if kept is None else kept, times[places]
+            pairs = self._kept.pop(number, None)
+            yield pairs or make(), times[places]
 
     def law(self, query: int) -> tuple[Pairs, Ints]:
         """Return the laws of one query, as `laws` of it alone."""
-        places, make = next(batch for batch in self.batches if self.inverse[query] in batch[0])
+        histogram = self.inverse[query]
+        places, make = next(batch for batch in self.batches if histogram in batch[0])
         pairs = make()
-        own = places[pairs.query] == self.inverse[query]
-        return Pairs(
-            pairs.query[own] * 0, pairs.here[own], pairs.there[own], pairs.copies[own]
-        ), np.ones(1, np.int64)
+        rows = places[pairs.query] == histogram
+        alone = Pairs(
+            np.zeros(rows.sum(), np.int64), pairs.here[rows], pairs.there[rows], pairs.copies[rows]
+        )
+        return alone, np.ones(1, np.int64)
 
     def _pairs(self, number: int) -> Pairs:
-        """Return the laws of a batch, and keep them for other orders and for `laws` while all of
-        them are small.
+        """Return the laws of a batch.
+
+        They are kept for other orders and for `laws` while all of them are small.
         """
-        if (kept := self._kept.get(number)) is not None:
-            return kept
+        if number in self._kept:
+            return self._kept[number]
         pairs = self.batches[number][1]()
         if pairs.nbytes + sum(other.nbytes for other in list(self._kept.values())) <= _MOST_KEPT:
             self._kept[number] = pairs
         return pairs
 
     @cached_property
-    def _at_orders(self) -> Floats:
+    def _at_grid(self) -> Floats:
         return self._distinct(ORDERS)
 
     def _distinct(self, orders: Floats) -> Floats:
@@ -320,6 +338,7 @@ class ExactCost:
         return costs
 
     def _costs(self, orders: Floats) -> Iterator[tuple[Ints, Floats]]:
+        """Yield numbers of distinct histograms, and their costs, [histograms, orders]."""
         ceiling = self.ceiling(orders).sum(axis=0)
 
         def cost(number: int) -> tuple[Ints, Floats]:
@@ -327,11 +346,10 @@ class ExactCost:
             costs = largest_divergence(self._pairs(number), len(places), orders)
             # A bound for any votes cannot be below the cost at these votes. One of a user's own
             # noise may be wrong.
-            if (
-                np.isfinite(costs[:, 0]).all()
-                and (costs[:, 0] > ceiling[0] * (1 + 1e-6) + 1e-9).any()
-            ):
-                allowed = f"must hold for any votes; at order {orders[0]:.4g} it is too small at these votes"
+            largest = costs[:, 0].max(initial=0.0)
+            if ceiling[0] * (1 + 1e-6) + 1e-9 < largest < np.inf:
+                reason = f"at order {orders[0]:.4g} it is too small at these votes"
+                allowed = f"must hold for any votes; {reason}"
                 raise InputError("worst_case", float(ceiling[0]), allowed)
             return places, np.minimum(costs, ceiling)
 

@@ -1,7 +1,6 @@
-"""Laws that dominate every label of an argmax with Gaussian noise, whatever the votes, for
-`adaptive`.
+"""Laws that dominate every label of an argmax with Gaussian noise, whatever the votes (GNMax).
 
-Proof, and what its steps are: docs/proofs.md, "Labels with Gaussian noise".
+Proof, and what its steps are: docs/proofs.md, "Labels with Gaussian noise". Noise is divided by σ.
 """
 
 from functools import lru_cache
@@ -9,12 +8,14 @@ from functools import lru_cache
 import numpy as np
 from scipy.special import ndtr
 
-from nzc.accounting.induction import Band, corners_of, curves_of, laws, merged
+from nzc.accounting.dominating import corners_of, curves_of, laws_of, merged, mirrored, ratios
+from nzc.accounting.induction import Laws
 from nzc.types import Floats
 
 LARGEST_MU = 0.5  # a larger μ gets the ε of the noisy histograms
 #: Means this far below the threshold are censored; larger |d| and v are far away.
-_BELOW, _END = 3.0, 8.0
+_BELOW = 3.0
+_END = 8.0
 #: What far pairs and rounded masses add to V per query: 2 (Φ(−7.75) + Φ(−8.1)) + Φ(−8) for μ ≤ 0.5,
 #: and 1e-14.
 FAR = 3e-14
@@ -26,56 +27,62 @@ _ROOT = float(np.sqrt(2))
 
 
 @lru_cache(maxsize=8)
-def bands(mu: float, step: float, highest: float = np.inf) -> list[Band]:
-    """Return laws on the grid that dominate all queries; β up to `highest` decide how they are
-    grouped.
+def bands(mu: float, step: float, highest: float = np.inf) -> list[Laws]:
+    """Return laws on the grid that dominate all queries, in bands of the largest loss.
+
+    `highest` is the largest β that decides how they are grouped (`merged`).
     """
     reach = int(_REACH * mu / step)
-    s = np.exp(step * np.arange(-reach, reach + 1))
-    curves = merged(np.vstack([curves_of(*_corners(mu), s), _censored(mu, s)]), s, mu, highest)
-    p, infinite = laws(curves, s)
-    furthest = np.where(p > 0, abs(np.arange(-reach, reach + 1)), 0).max(axis=1)
-    found: list[Band] = []
+    s = ratios(step, reach)
+    curves = np.vstack([curves_of(*_corners(mu), s), _censored(mu, s)])
+    offsets, p, infinite, _ = laws_of(merged(curves, s, mu, highest), s)
+    furthest = np.where(p > 0, abs(offsets), 0).max(axis=1)
+    found: list[Laws] = []
     before = -1
     for limit in _BANDS:
-        now = reach if limit == np.inf else int(limit * mu / step)
-        inside = (furthest > before) & (furthest <= now)
-        own = np.ascontiguousarray(p[inside, reach - now : reach + now + 1])
-        found += [(-now, slice(None), own, infinite[inside])] if len(own) else []
-        before = now
+        band_reach = int(min(limit * mu / step, reach))
+        inside = (furthest > before) & (furthest <= band_reach)
+        if inside.any():
+            short = np.abs(offsets) <= band_reach
+            weights = p[inside].compress(short, axis=1)
+            found.append(Laws(offsets[short], weights, infinite[inside]))
+        before = band_reach
     return found
 
 
 def _corners(mu: float) -> tuple[Floats, Floats]:
-    """Return p and q of outcomes a, c and b [pairs, 3] at the corners of all cells, with e added."""
-    ahead = 5 * (np.sqrt(1 + 0.036 * np.arange(161)) - 1)  # 0, 0.09 … 7.97, 8
-    up = np.concatenate([np.linspace(-_ROOT * _BELOW, 2.5, 34), np.geomspace(2.5, _END, 12)[1:]])
-    d, v = np.concatenate([-ahead[:0:-1], ahead]), np.append(up, 40.0)  # 40 is ∞: Φ(−40) vanishes
+    """Return p and q of outcomes a, c and b [pairs, 3] at the corners of all cells, with e added.
+
+    Step 4 of the proof says what e is. F_b is F_a at −d, and d is symmetric.
+    """
+    d = mirrored(5 * (np.sqrt(1 + 0.036 * np.arange(161)) - 1))  # 0, 0.09 … 7.97, 8
+    low_v = np.linspace(-_ROOT * _BELOW, 2.5, 34)
+    v = np.concatenate([low_v, np.geomspace(2.5, _END, 12)[1:], [40.0]])  # 40 is ∞: Φ(−40) vanishes
+    all_d, all_v = np.meshgrid(d, v, indexing="ij")
+    p_a = _first(all_d + mu / 2, all_v)
+    q_a = _first(all_d - mu / 2, all_v)
+    x = (all_v + all_d) / _ROOT
+    half = mu / _ROOT / 2
+    p_c = ndtr(-x - half) * ndtr(half - x[::-1])
+
     left, right, low, high = np.broadcast_arrays(
         d[:-1, None] - mu / 2, d[1:, None] + mu / 2, v[:-1], v[1:]
     )
-    d_all, v_all = np.meshgrid(d, v, indexing="ij")
-    p_a, q_a = _first(d_all + mu / 2, v_all), _first(d_all - mu / 2, v_all)
-    p_b, q_b = q_a[::-1], p_a[::-1]  # F_b is F_a at −d, and d is symmetric
-    of_a, rise = _derivatives(left, right, low, high), _derivatives(left, left, low, high)[4]
-    of_b = (each[::-1] for each in of_a)
-    above, below = (
-        np.exp(mu * rise / q_a[:-1, :-1]),
-        np.exp(-mu * rise[::-1] / p_b[1:, :-1]),
-    )  # ends of p/q
-    far = np.maximum(above - 1, 1 - below)
-    wide, tall = (
-        np.diff(d)[:, None] ** 2,
-        np.append(np.diff(v)[:-1], 0.0) ** 2,
-    )  # the last row is exact up to `FAR`
+    log_ratio = mu * _derivatives(left, left, low, high)[4] / q_a[:-1, :-1]
+    above = np.exp(log_ratio)  # p/q is at most this
+    far = np.maximum(above - 1, 1 - np.exp(-log_ratio[::-1]))
+    wide = np.diff(d)[:, None] ** 2
+    tall = np.append(np.diff(v)[:-1], 0.0) ** 2  # the last row is exact up to `FAR`
+
+    def error(dd: Floats, vv: Floats, ddd: Floats, vvd: Floats, _: Floats) -> Floats:
+        in_d = far * dd + above * mu * ddd
+        in_v = far * vv + above * mu * vvd
+        return np.asarray((wide * in_d + tall * in_v) / 8)
+
+    bounds = np.stack(_derivatives(left, right, low, high))
     used = high >= _nearest(left, right) - _ROOT * _BELOW
-    e_a, e_b = (
-        (wide * (far * dd + above * mu * ddd) + tall * (far * vv + above * mu * vvd)) / 8
-        for dd, vv, ddd, vvd, _ in (of_a, of_b)
-    )
-    x, y, half = (v_all + d_all) / _ROOT, (v_all - d_all) / _ROOT, mu / _ROOT / 2
-    p_c, q_c = ndtr(-x - half) * ndtr(-y + half), ndtr(-x + half) * ndtr(-y - half)
-    return corners_of((p_a, p_c, p_b), (q_a, q_c, q_b), e_a, e_b, used)
+    p = np.stack([p_a, p_c, q_a[::-1]])
+    return corners_of(p, error(*bounds), error(*bounds[:, ::-1]), used)
 
 
 def _nearest(start: Floats, end: Floats) -> Floats:
@@ -88,10 +95,9 @@ def _density(z: Floats) -> Floats:
 
 
 def _first(d: Floats, v: Floats) -> Floats:
-    """Return F_a = ∫₀^∞ φ(s − x) Φ(s − y) ds; F_b is F_a at −d. No term is negative, so relative
-    errors are small.
-    """
-    x, y = (v + d) / _ROOT, (v - d) / _ROOT
+    """Return F_a = ∫₀^∞ φ(s − x) Φ(s − y) ds. No term is negative, so relative errors are small."""
+    x = (v + d) / _ROOT
+    y = (v - d) / _ROOT
     peak = np.maximum(0.0, np.where(d > 0, x, v / _ROOT))
     start = np.maximum(0.0, peak - 9)
     half = (peak + 9 - start) / 2
@@ -100,51 +106,50 @@ def _first(d: Floats, v: Floats) -> Floats:
 
 
 def _derivatives(left: Floats, right: Floats, low: Floats, high: Floats) -> tuple[Floats, ...]:
-    """Return bounds on |F_dd|, |F_vv|, |F_ddd|, |F_vvd| and F_d of F_a in cells: each factor of a
-    term is bounded.
+    """Return bounds on |F_dd|, |F_vv|, |F_ddd|, |F_vvd| and F_d of F_a in cells.
+
+    They follow from the derivatives of step 3 of the proof; each factor of a term is bounded.
     """
-
-    def curved(least: Floats, most: Floats) -> Floats:
-        return np.maximum(abs(1 - least**2), abs(1 - most**2))
-
-    least_d, most_d = _nearest(left, right), np.maximum(abs(left), abs(right))
     x = (low + left) / _ROOT, (high + right) / _ROOT
     y = (low - right) / _ROOT, (high - left) / _ROOT
+    least_d, most_d = _nearest(left, right), np.maximum(abs(left), abs(right))
     least_x, most_x = _nearest(*x), np.maximum(abs(x[0]), abs(x[1]))
-    bell, edge = _density(least_d) * ndtr(high), _density(least_x) * ndtr(-y[0])
+    bell = _density(least_d) * ndtr(high)
+    edge = _density(least_x) * ndtr(-y[0])
     both = np.minimum(
         _density(least_d) * _density(_nearest(low, high)),
         _density(least_x) * _density(_nearest(*y)),
     )
     second = (most_x * edge + both) / 2
+
+    def curved(least: Floats, most: Floats) -> Floats:
+        return np.maximum(abs(1 - least**2), abs(1 - most**2))
+
     third = ((curved(least_x, most_x) * edge + most_x * both) / _ROOT + most_d * both) / 2
-    return (
-        most_d * bell + second,
-        second,
-        curved(least_d, most_d) * bell + third,
-        third,
-        bell + edge / _ROOT,
-    )
+    third_d = curved(least_d, most_d) * bell + third
+    return most_d * bell + second, second, third_d, third, bell + edge / _ROOT
 
 
 def _censored(mu: float, s: Floats) -> Floats:
-    """Return H(s) − (1 − s)₊ of Gaussian noise with another Gaussian censored below 0, of mean x <
-    −3 or y < −3.
+    """Return the curves of Gaussian noise with another Gaussian, censored below 0 (step 5).
+
+    Its mean is x < −3, or y < −3.
     """
-    shift, z, curves = mu / _ROOT, np.linspace(_BELOW, 9.0, 150), []
-    for sign in (1, -1):
-        p, q = ndtr(sign * shift / 2 - z), ndtr(-sign * shift / 2 - z)
-        ends = np.exp(sign * shift * z)
+    shift = mu / _ROOT
+    z = np.linspace(_BELOW, 9.0, 150)
+    curves = []
+    for side in (shift / 2, -shift / 2):
+        p = ndtr(side - z)
+        q = ndtr(-side - z)
+        ends = np.exp(2 * side * z)
         # Inside an interval p/q is between its values at the ends: two outcomes there tell more.
         q_in = -np.diff(q)
         q_end = (-np.diff(p) - ends[:-1] * q_in) / np.diff(ends)
         q_all = np.concatenate([[1 - q[0]], q_in - q_end, q_end])
         p_all = np.concatenate([[1 - p[0]], (q_in - q_end) * ends[:-1], q_end * ends[1:]])
         scaled = s[:, None] * q_all / p_all
-        h = ndtr(shift / 2 - np.log(scaled) / shift) - scaled * ndtr(
-            -shift / 2 - np.log(scaled) / shift
-        )
-        curves.append(
-            np.maximum((h * p_all).sum(axis=1) - np.maximum(1 - s, 0.0), 0.0) + (p[-1] + q[-1])
-        )
+        loss = np.log(scaled) / shift
+        h = ndtr(shift / 2 - loss) - scaled * ndtr(-shift / 2 - loss)
+        curve = (h * p_all).sum(axis=1) - np.maximum(1 - s, 0.0)
+        curves.append(np.maximum(curve, 0.0) + (p[-1] + q[-1]))
     return np.array(curves)

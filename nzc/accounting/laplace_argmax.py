@@ -1,36 +1,44 @@
-"""Laws that dominate every label of an argmax with Laplace noise (LNMax), whatever the votes, for
-`adaptive`.
+"""Laws that dominate every label of an argmax with Laplace noise, whatever the votes (LNMax).
 
 Proof, and what its steps are: docs/proofs.md, "Labels with Laplace noise". Votes are in units of
 1/γ, h = γ.
 """
 
-from collections.abc import Sequence
-from functools import lru_cache
+from functools import lru_cache, reduce
 
 import numpy as np
 
-from nzc.accounting.induction import ROUNDING, Band, corners_of, curves_of, laws, merged
+from nzc.accounting.dominating import (
+    corners_of,
+    curves_of,
+    laws_of,
+    merged,
+    mirrored,
+    ratios,
+    rounded,
+)
+from nzc.accounting.induction import Laws
 from nzc.types import Floats
 
 LARGEST = 4.0  # larger h get another bound
-#: What far pairs add to V per query (step 4).
-FAR = 1e-15
+FAR = 1e-15  # what far pairs add to V per query (step 4)
 _SMALL = 0.3  # up to this h the errors of cells follow from third derivatives alone
 #: h up to which, in step 4, so far below R a class is rarely above it; the grid then ends at so
 #: large d.
 _GRIDS = {_SMALL: (3.0, 22.0), 2.0: (6.0, 25.5), LARGEST: (10.0, 28.5)}
-_X, _W = np.polynomial.legendre.leggauss(64)
-_TAIL_X, _TAIL_W = np.polynomial.legendre.leggauss(4)
+_NODES, _WEIGHTS = np.polynomial.legendre.leggauss(64)
+_TAIL_NODES, _TAIL_WEIGHTS = np.polynomial.legendre.leggauss(4)
 
 
 @lru_cache(maxsize=8)
-def bands(h: float, step: float, highest: float = np.inf) -> list[Band]:
-    """Return laws on the grid that dominate all labels at inverse scale h."""
-    reach = int(5 * h / step) + 2
-    s = np.exp(step * np.arange(-reach, reach + 1))
-    curves = np.concatenate([curves_of(*pair, s) for pair in (_corners(h), *_rare(h))])
-    return [(-reach, slice(None), *laws(merged(curves, s, h * np.sqrt(np.pi / 2), highest), s))]
+def bands(h: float, step: float, highest: float = np.inf) -> list[Laws]:
+    """Return laws on the grid that dominate all labels at inverse scale h, in one band.
+
+    `highest` is the largest β that decides how they are grouped (`merged`).
+    """
+    s = ratios(step, int(5 * h / step) + 2)
+    curves = np.concatenate([curves_of(p, q, s) for p, q in (_corners(h), *_rare(h))])
+    return [laws_of(merged(curves, s, h * np.sqrt(np.pi / 2), highest), s)]
 
 
 def _grid(h: float) -> tuple[float, float]:
@@ -38,90 +46,75 @@ def _grid(h: float) -> tuple[float, float]:
 
 
 def _corners(h: float) -> tuple[Floats, Floats]:
-    """Return p and q of outcomes a, c and b [pairs, 3] at the corners of all cells, with e added."""
-    below, last = _grid(h)
-    d, v, *flat = _cells(below, last)
-    p_a, p_b, p_c = _law(*np.meshgrid(d + h / 2, v, indexing="ij"))[:3]
-    q_a, q_b, q_c = p_b[::-1], p_a[::-1], p_c[::-1]
-    s_a = s_b = np.full_like(flat[0][0], np.exp(2 * h))
-    plus = minus = flat
-    if h > _SMALL:  # the largest s of line a, and of line b, in each cell; p/q falls as d grows
-        most_a, most_c = p_a[:-1, 1:] / q_a[:-1, :-1], p_c[:-1, :-1] / q_c[:-1, 1:]
-        s_a, s_b = most_a, np.minimum(most_a, most_c)
-        plus, minus = ([_shifted(of, d, side * h / 2) for of in flat] for side in (1, -1))
-    wide, tall = np.diff(d)[:, None] ** 2 / 8, _heights(v) ** 2 / 8
+    """Return p and q of outcomes a, c and b [pairs, 3] at the corners of all cells, with e added.
 
-    def bent(outcome: int, s: Floats, mirrored: bool) -> Floats:
-        """Return the error of p − s q of an outcome in the cells; F_b is F_a at −d."""
-        at, ahead, behind = (each[outcome] for each in (flat, plus, minus))
-        if mirrored:
-            at, ahead, behind = (tuple(part[::-1] for part in of) for of in (at, behind, ahead))
-        away, found = np.maximum(s - 1, -np.expm1(-2 * h)), np.zeros(s.shape)
-        for size, second, third in ((wide, 0, 1), (tall, 2, 3)):
-            error = np.exp(h) * (away * at[second] + s * h * at[third])
-            if h > _SMALL:
-                error = np.minimum(error, ahead[second] + s * behind[second])
-            found += size * error
-        return found
+    Step 3 of the proof says what e is. F_b is F_a at −d, and d is symmetric.
+    """
+    below, last = _grid(h)
+    d, v, here = _cells(below, last)
+    p_a, p_b, p_c, *_ = _law(*np.meshgrid(d + h / 2, v, indexing="ij"))
+    ahead = behind = np.full(here.shape, np.inf)
+    s_a = s_b = np.full(here.shape[2:], np.exp(2 * h))
+    if h > _SMALL:  # the largest s of line a, and of line b, in each cell; p/q falls as d grows
+        s_a = p_a[:-1, 1:] / p_b[:0:-1, :-1]
+        s_b = np.minimum(s_a, p_c[:-1, :-1] / p_c[:0:-1, 1:])
+        ahead = _shifted(here, d, h / 2)
+        behind = _shifted(here, d, -h / 2)
+    a, c = np.stack([here, ahead, behind], axis=1)
+    b = a[[0, 2, 1], :, ::-1]
+    wide = np.diff(d)[:, None] ** 2 / 8
+    tall = _heights(v) ** 2 / 8
+
+    def bent(outcome: Floats, s: Floats) -> Floats:
+        """Return the error of p − s q of an outcome in the cells."""
+        away = np.maximum(s - 1, -np.expm1(-2 * h))
+        at, p, q = outcome[:, ::2]  # second derivatives, in d and in v
+        error = np.exp(h) * (away * at + s * h * outcome[0, 1::2])
+        in_d, in_v = np.minimum(error, p + s * q)
+        return np.asarray(wide * in_d + tall * in_v)
 
     # Line a is p_a − s q_a; in both lines a rarer pair of outcomes may stand for the other one.
-    e_a = np.minimum(bent(0, s_a, False), bent(0, s_a, True) + bent(1, s_a, False))
-    e_b = np.minimum(bent(0, s_b, True), bent(0, s_b, False) + bent(1, s_b, False))
+    e_a = np.minimum(bent(a, s_a), bent(b, s_a) + bent(c, s_a))
+    e_b = np.minimum(bent(b, s_b), bent(a, s_b) + bent(c, s_b))
     nearest = np.minimum(abs(d[1:]), abs(d[:-1]))[:, None]
     used = (v[1:] >= nearest - below) & (nearest < (41 + below) / 2)
-    return corners_of((p_a, p_c, p_b), (q_a, q_c, q_b), e_a, e_b, used)
+    return corners_of(np.stack([p_a, p_c, p_b]), e_a, e_b, used)
 
 
-def _shifted(of: tuple[Floats, ...], d: Floats, shift: float) -> tuple[Floats, ...]:
-    """Return bounds for cells where d is larger by `shift`: the largest of those of all cells that
-    these reach.
-    """
+def _shifted(bounds: Floats, d: Floats, shift: float) -> Floats:
+    """Return bounds for cells where d is larger by `shift`: the largest of all cells reached."""
     first = np.clip(np.searchsorted(d, d[:-1] + shift, side="right") - 1, 0, len(d) - 2)
     last = np.clip(np.searchsorted(d, d[1:] + shift) - 1, 0, len(d) - 2)
-    steps = np.arange((last - first).max() + 1)
-    reached = np.minimum(first + steps[:, None], last)
-    return tuple(part[reached].max(axis=0) for part in of)
+    steps = range((last - first).max() + 1)
+    return reduce(np.maximum, (bounds[:, :, np.minimum(first + step, last)] for step in steps))
 
 
 @lru_cache(maxsize=3)
-def _cells(
-    below: float, last: float
-) -> tuple[Floats, Floats, tuple[Floats, ...], tuple[Floats, ...]]:
-    """Return the grid of d and v, and bounds on |F_dd|, |F_ddd|, |F_vv| and |F_vvd| of a and c in
-    its cells.
+def _cells(below: float, last: float) -> tuple[Floats, Floats, Floats]:
+    """Return the grid of d and v, and bounds on derivatives in its cells [2, 4, d, v].
+
+    They are |F_dd|, |F_ddd|, |F_vv| and |F_vvd|, of a and of c.
     """
-    ahead = _nodes(0.05, 0.03, 0.4, last)
-    d = np.concatenate([-ahead[:0:-1], ahead])
+    d = mirrored(_nodes(0.05, 0.03, 0.4, last))
     end = 39 + below / 3
-    v = np.concatenate(
-        [np.arange(-below, 1, 0.12), 1 + _nodes(0.12, 0.15, 0.6, end - 1), [end + 30]]
-    )  # v = ∞
-    tall, scale = _heights(v), np.exp(np.diff(d))[:, None]
+    near = np.arange(-below, 1, 0.12)
+    v = np.concatenate([near, 1 + _nodes(0.12, 0.15, 0.6, end - 1), [end + 30]])  # v = ∞
+    tall = _heights(v)
     at, low = np.meshgrid((d[:-1] + d[1:]) / 2, v[:-1], indexing="ij")
-    first, _, _, tie, _ = _law(at, low + tall)  # these grow with v
-    third, corner = _law(at, low)[2], _cdf(-low - at) * _cdf(at - low)  # and these fall
     middle = low + tall / 2
-    edge, rise = (
-        np.exp(tall - abs(middle + at)) / 2 * _cdf(at - middle),
-        np.exp(tall) * _law(at, middle)[4],
-    )
-    less, kink, atoms = (
-        _cdf(2 * at),
-        np.exp(-2 * abs(at)) / 2,
-        1.5 * np.exp(-np.maximum(low + abs(at), 0.0)),
-    )
-    of_a = (
-        np.maximum(first, less) + 3 * tie,
-        first + 7 * tie + 5 * kink + less,
-        np.maximum(edge, rise),
-    )
+    first, _, _, tie, _ = _law(at, low + tall)  # these grow with v
+    third = _law(at, low)[2]  # and these fall
+    corner = _cdf(-low - at) * _cdf(at - low)
+    edge = np.exp(tall - abs(middle + at)) / 2 * _cdf(at - middle)
+    rise = np.exp(tall) * _law(at, middle)[4]
+    less = _cdf(2 * at)
+    kink = np.exp(-2 * abs(at)) / 2
+    atoms = 1.5 * np.exp(-np.maximum(low + abs(at), 0.0))
+    a_dd = np.maximum(first, less) + 3 * tie
+    a_ddd = first + 7 * tie + 5 * kink + less
+    of_a = a_dd, a_ddd, np.maximum(edge, rise), 2 * (edge + rise)
     of_c = 4 * third, 8 * third + atoms, third + 3 * corner, 2 * third + 6 * corner
-    return (
-        d,
-        v,
-        tuple(scale * part for part in (*of_a, 2 * (edge + rise))),
-        tuple(scale * part for part in of_c),
-    )
+    return d, v, np.exp(np.diff(d))[:, None] * np.array([of_a, of_c])
 
 
 def _heights(v: Floats) -> Floats:
@@ -129,13 +122,11 @@ def _heights(v: Floats) -> Floats:
 
 
 def _nodes(first: float, rate: float, widest: float, last: float) -> Floats:
-    """Return 0 … last, at distances that grow from `first` by `rate` of where they are, up to
-    `widest`.
-    """
-    found = [0.0]
-    while found[-1] < last:
-        found.append(found[-1] + min(first + rate * found[-1], widest))
-    return np.array(found)
+    """Return 0 … last, at distances that grow from `first` by `rate` of where they are."""
+    nodes = [0.0]
+    while nodes[-1] < last:
+        nodes.append(nodes[-1] + min(first + rate * nodes[-1], widest))
+    return np.array(nodes)
 
 
 def _laplace(z: Floats) -> tuple[Floats, Floats]:
@@ -149,67 +140,78 @@ def _cdf(z: Floats) -> Floats:
 
 
 def _law(d: Floats, v: Floats) -> tuple[Floats, ...]:
-    """Return F_a, F_b, F_c, ∫ f f W, ∂F_a/∂v. No term is negative; between kinks 64 nodes suffice,
-    above them 4.
+    """Return F_a, F_b, F_c, ∫ f f W, ∂F_a/∂v.
+
+    No term is negative; between kinks 64 nodes suffice, above them 4.
     """
-    x, y = v + d, v - d
-    ends = np.sort([np.zeros(d.shape), np.maximum(x, 0.0), np.maximum(y, 0.0)], axis=0)
+    x = v + d
+    y = v - d
+    ends = np.sort([np.zeros(d.shape), np.maximum(x, 0.0), np.maximum(y, 0.0)], axis=0)[..., None]
     half = np.diff(ends, axis=0) / 2
-    inside = ends[:-1, ..., None] + half[..., None] * (_X + 1)
-    s = np.concatenate([*inside, ends[-1][..., None] - np.log((_TAIL_X + 1) / 2)], axis=-1)
-    weights = np.concatenate(
-        [*(half[..., None] * _W), np.broadcast_to(_TAIL_W / (_TAIL_X + 1), (*d.shape, 4))], axis=-1
-    )
-    (at_a, under_a), (at_b, under_b) = (_laplace(s - mean[..., None]) for mean in (x, y))
-    later, sooner = np.exp(-s) * weights, -np.expm1(-s) * weights
-    terms = at_a * under_b * sooner, at_b * under_a * sooner, under_a * under_b * later
-    return tuple(
-        term.sum(axis=-1) for term in (*terms, at_a * at_b * sooner, at_a * under_b * later)
-    )
+    inside = ends[:-1] + half * (_NODES + 1)
+    s = np.concatenate([*inside, ends[-1] - np.log((_TAIL_NODES + 1) / 2)], axis=-1)
+    tail = np.broadcast_to(_TAIL_WEIGHTS / (_TAIL_NODES + 1), (*d.shape, 4))
+    weights = np.concatenate([*(half * _WEIGHTS), tail], axis=-1)
+    at_a, under_a = _laplace(s - x[..., None])
+    at_b, under_b = _laplace(s - y[..., None])
+    later = np.exp(-s) * weights
+    sooner = -np.expm1(-s) * weights
+    terms = [
+        (at_a, under_b, sooner),
+        (at_b, under_a, sooner),
+        (under_a, under_b, later),
+        (at_a, at_b, sooner),
+        (at_a, under_b, later),
+    ]
+    return tuple((first * second * mass).sum(axis=-1) for first, second, mass in terms)
 
 
 def _rare(h: float) -> list[tuple[Floats, Floats]]:
-    """Return p and q [pairs, 5] where a class is rarely above R: the bit, and how the other one
-    does.
-    """
+    """Return p and q [pairs, 5] where a class is rarely above R, b and then a (step 4)."""
     below = _grid(h)[0]
-    up = _nodes(0.1, 0.05, 0.5, 39 + below / 3)
-    x = np.concatenate([-up[:0:-1], up])
+    x = mirrored(_nodes(0.1, 0.05, 0.5, 39 + below / 3))
 
-    def second(ends: Sequence[Floats], power: float = 1.5) -> Floats:
-        """Return a bound on second derivatives of `does` between the ends, or for 2.5 on third
-        ones.
+    def bend(before: float, after: float, power: float = 1.5) -> Floats:
+        """Return a bound on second derivatives of `_wins` in intervals, or for 2.5 on third ones.
+
+        The ends of the intervals of x are moved by so much.
         """
-        low, high = ends
+        low = x[:-1] + before
+        high = x[1:] + after
         nearest = np.maximum(np.maximum(low, -high), 0.0)
         return np.where(high <= 0, 0.25, nearest + power) * np.exp(-nearest)
 
-    around = x[:-1] - h / 2, x[1:] + h / 2
-    ahead, behind = (x[:-1] + h / 2, x[1:] + h / 2), (x[:-1] - h / 2, x[1:] - h / 2)
-    smooth = np.expm1(h) * second(around) + h * np.exp(h) * second(around, 2.5)
-    e = np.diff(x) ** 2 / 8 * np.minimum(smooth, second(ahead) + np.exp(h) * second(behind))
+    half = h / 2
+    smooth = np.expm1(h) * bend(-half, half) + h * np.exp(h) * bend(-half, half, 2.5)
+    both_ends = bend(half, half) + np.exp(h) * bend(-half, -half)
+    e = np.diff(x) ** 2 / 8 * np.minimum(smooth, both_ends)
     e = np.maximum(np.append(e, 0.0), np.append(0.0, e))
-
-    def does(x: Floats) -> tuple[Floats, Floats]:  # beats M and another Exp(1), and M
-        tail, above = np.exp(np.minimum(x, 0.0)), np.maximum(x, 0.0)
-        rest = np.exp(-above)
-        both = np.where(x < 0, tail / 6, 1 - rest * (above + 0.5) - rest**2 / 3)
-        return both, np.where(x < 0, tail / 4, 1 - rest * (above / 2 + 0.75))
-
     found = []
-    for sign in (1, -1):  # b is rare, and a; then P and Q change places
-        tables = []
-        for side, error in ((sign, e), (-sign, np.zeros(len(x)))):
-            bit = np.exp(-below - side * h / 2) / 2
-            both, one = does(x + side * h / 2)
-            both, one = both + sign * error, one + sign * error
-            table = [
-                (1 - bit) * one,
-                (1 - bit) * (1 - one),
-                bit * both,
-                bit * (one - both),
-                bit * (1 - one),
-            ]
-            tables.append(np.maximum(np.stack(table, axis=1), 0.0))
-        found.append((tables[0] * (1 + ROUNDING), tables[1] * (1 - ROUNDING)))
+    for side in (half, -half):  # b is rare, and a; then P and Q change places
+        p = _given_rare(x + side, below + side, np.sign(side) * e)
+        q = _given_rare(x - side, below - side, np.zeros(len(x)))
+        found.append(rounded(p, q))
     return found
+
+
+def _given_rare(x: Floats, below: float, error: Floats) -> Floats:
+    """Return probabilities [pairs, 5]: is the rare class above R, and what does the other beat?"""
+    bit = np.exp(-below) / 2
+    beats_both, beats_one = (wins + error for wins in _wins(x))
+    outcomes = [
+        (1 - bit) * beats_one,
+        (1 - bit) * (1 - beats_one),
+        bit * beats_both,
+        bit * (beats_one - beats_both),
+        bit * (1 - beats_one),
+    ]
+    return np.stack(outcomes, axis=1).clip(0.0)
+
+
+def _wins(x: Floats) -> tuple[Floats, Floats]:
+    """Return how likely a class at x beats M and another Exp(1), and M alone."""
+    tail = np.exp(np.minimum(x, 0.0))
+    above = np.maximum(x, 0.0)
+    rest = np.exp(-above)
+    both = np.where(x < 0, tail / 6, 1 - rest * (above + 0.5) - rest**2 / 3)
+    return both, np.where(x < 0, tail / 4, 1 - rest * (above / 2 + 0.75))

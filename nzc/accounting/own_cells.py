@@ -1,6 +1,4 @@
-"""Exact Rényi costs that are no sums over queries, as where every record counts in one histogram
-only (`OwnCells`).
-"""
+"""Exact Rényi costs that are no sums over queries: a record counts in one histogram only."""
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
@@ -34,8 +32,9 @@ class JointCost:
 def known_cost(
     queries: int, of: Callable[[int], tuple[tuple[int, WorstCaseCost], ...]]
 ) -> JointCost:
-    """Return a cost that is the same whatever the votes, such as that of noisy counts; `of` so many
-    queries.
+    """Return a cost that is the same whatever the votes, such as that of noisy counts.
+
+    `of` returns the releases of so many queries, with their counts.
     """
     return JointCost(queries, lambda queries, orders: added(of(queries)).rdp(orders))
 
@@ -43,23 +42,26 @@ def known_cost(
 def own_cells_cost(
     moved: ExactCost, single: tuple[ExactCost, ExactCost] | None = None
 ) -> JointCost:
-    """Return the cost where one record moves: of queries that a count `moved` in, or that it left
-    and entered.
+    """Return the cost where one record moves; all other queries keep their law.
 
-    Others keep their law. Where a record may change in its label only, `single` is None. Proof:
-    docs/proofs.md.
+    moved   cost of a query in which a count moved
+    single  costs of a query that a count left, and of one that it entered; None: a record may
+            change in its label only
+
+    Proof: docs/proofs.md, "Own cells".
     """
 
     def neighbourhoods(order: float) -> list[Iterable[tuple[Pairs, Ints]]]:
         """Return the two dearest sets of neighbours at a Rényi order, for `composition.compose`."""
-        costs = moved.per_query(np.array([order]))[:, 0]
-        sets: list[Iterable[tuple[Pairs, Ints]]] = [[moved.law(int(costs.argmax()))]]
-        if len(costs) > 1 and single is not None:
-            left, entered = (cost.per_query(np.array([order]))[:, 0] for cost in single)
-            pair = left[:, None] + entered
-            np.fill_diagonal(pair, -1)
-            places = divmod(int(pair.argmax()), len(costs))
-            sets.append([cost.law(at) for cost, at in zip(single, places, strict=True)])
+        orders = np.array([order])
+        dearest = int(moved.per_query(orders).argmax())
+        sets: list[Iterable[tuple[Pairs, Ints]]] = [[moved.law(dearest)]]
+        if len(moved.inverse) > 1 and single is not None:
+            left, entered = single
+            pairs = left.per_query(orders) + entered.per_query(orders).T
+            np.fill_diagonal(pairs, -1)
+            row, column = divmod(int(pairs.argmax()), len(pairs))
+            sets.append([left.law(row), entered.law(column)])
         return sets
 
     def of_first(queries: int, orders: Floats) -> Floats:
@@ -70,10 +72,10 @@ def own_cells_cost(
             # A count leaves the dearest histogram, and enters the dearest of the others; or the
             # reverse.
             left, entered = (cost.per_query(orders)[:queries] for cost in single)
-            for one, other in ((left, entered), (entered, left)):
-                rest = other.copy()
-                rest[one.argmax(axis=0), np.arange(len(orders))] = 0
-                dearest = np.maximum(dearest, one.max(axis=0) + rest.max(axis=0))
+            for costs, others in ((left, entered), (entered, left)):
+                rest = others.copy()
+                rest[costs.argmax(axis=0), np.arange(len(orders))] = 0
+                dearest = np.maximum(dearest, costs.max(axis=0) + rest.max(axis=0))
         return np.asarray(dearest)
 
     return JointCost(len(moved.inverse), of_first, neighbourhoods)

@@ -1,5 +1,4 @@
-"""Publish a data-dependent ε. It depends on the private votes, so it must itself be released with
-noise.
+"""Publish a data-dependent ε, with noise, because it depends on the private votes.
 
 The bound of a run is f(D) = Σ ρ(nᵢ): the data-dependent bound (data_dependent.py) at one order,
 summed over what was released. The published value is e^Y, where Y = log f̂ + β s (N(0, 1) + z) and
@@ -10,11 +9,12 @@ Every parameter of `Plan` is fixed before a vote is seen. Proof, and how F_d is 
 docs/proofs.md, "The sanitised bound".
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
 import numpy as np
+from numpy.random import Generator
 from scipy.special import ndtri
 
 from nzc.accounting.data_dependent import DataDependentBound
@@ -23,12 +23,14 @@ from nzc.accounting.rdp import ORDERS, cks
 from nzc.types import AnyArray, Floats
 from nzc.validation import InputError, between_0_and_1, positive
 
-_EXPECTED = (
-    0.2  # the expected share of the data-independent bound; a wrong guess costs ε, never soundness
-)
+#: The expected share of the data-independent bound; a wrong guess costs ε, never soundness.
+_EXPECTED = 0.2
 #: The grid to which log q is rounded up, in steps of 0.05 %.
 _LOG_Q: Floats = np.append(-np.geomspace(1e6, 1e-3, 40_000), 0.0)
 _STEP = 2.0**-20  # the grid to which the released log bound is rounded up: a millionth of the bound
+
+#: A bound, and the histograms [queries, classes] of what was released under it.
+Released = Sequence[tuple[DataDependentBound, AnyArray]]
 
 
 @dataclass(frozen=True)
@@ -59,11 +61,9 @@ class Plan:
         return -self.noise * float(ndtri(self.failure))
 
     def convert(self, rdp: float, delta: float) -> float:
-        """Return the ε to publish for a released bound `rdp`, including the bound's own cost and
-        failure.
-        """
-        orders = np.array([self.order])
-        return max(0.0, float(cks(np.array([rdp + self.cost]), orders, delta - self.failure)[0]))
+        """Return the ε to publish for a released bound, with the bound's own cost and failure."""
+        paid = np.array([rdp + self.cost])
+        return max(0.0, float(cks(paid, np.array([self.order]), delta - self.failure)[0]))
 
 
 def plan(
@@ -72,106 +72,91 @@ def plan(
     order: float | None = None,
     beta: float | None = None,
 ) -> Plan:
-    """Choose the plan for a run that asks so many queries under each bound; `order` and `beta`
-    replace chosen values.
+    """Choose the plan for a run that asks so many queries under each bound.
 
-    Order and noise are the best for a run that costs `_EXPECTED` of its data-independent bound. The
-    bound grows e-fold when as many teachers change as the smallest noise's deviation has votes.
+    `order` and `beta` replace chosen values. Order and noise are the best for a run that costs
+    `_EXPECTED` of its data-independent bound. The bound grows e-fold when as many teachers change
+    as the smallest noise's deviation has votes.
     """
     between_0_and_1("delta", delta)
-    beta = (
-        beta if beta is not None else 1 / max(1.0, float(min(bound.spread for _, bound in planned)))
-    )
+    if beta is None:
+        beta = 1 / max(1.0, float(min(bound.spread for _, bound in planned)))
     costs = [queries * bound.worst_case(ORDERS) for queries, bound in planned]
     expected = _EXPECTED * np.sum(costs, axis=0)
     best = (np.inf, 2.0, 1.0)
     for noise in np.geomspace(0.5, 50, 60):
         with np.errstate(over="ignore"):  # of hardly any noise
-            released = expected * np.exp(-beta * noise * ndtri(delta / 10)) + ORDERS / (
-                2 * noise**2
-            )
-        values = cks(released, ORDERS, 0.9 * delta)
+            released = expected * np.exp(-beta * noise * ndtri(delta / 10))
+        values = cks(released + ORDERS / (2 * noise**2), ORDERS, 0.9 * delta)
         best = min(best, (float(values.min()), float(ORDERS[values.argmin()]), float(noise)))
-    return Plan(
-        order=best[1] if order is None else order, beta=beta, noise=best[2], failure=delta / 10
-    )
+    _, best_order, best_noise = best
+    return Plan(best_order if order is None else order, beta, best_noise, failure=delta / 10)
 
 
-def sanitise(
-    released: Sequence[tuple[DataDependentBound, AnyArray]],
-    plan: Plan,
-    delta: float,
-    rng: np.random.Generator,
-) -> float:
-    """Return the released Rényi bound at the plan's order; each call is a further release (see
-    `Plan.convert`).
+def sanitise(released: Released, plan: Plan, delta: float, rng: Generator) -> float:
+    """Return the released Rényi bound at the plan's order, for `Plan.convert`.
+
+    Each call is a further release.
     """
     between_0_and_1("delta", delta)
     if plan.failure >= delta:
         raise InputError("failure", plan.failure, f"must be below delta={delta}")
-    ceiling = sum(
-        len(votes) * float(bound.worst_case(np.array([plan.order]))[0]) for bound, votes in released
-    )
+    orders = np.array([plan.order])
+    ceiling = sum(len(votes) * float(bound.worst_case(orders)[0]) for bound, votes in released)
     if ceiling == 0:
         return 0.0
     log_released = draw(log_smooth_bound(released, plan.order, plan.beta), plan, rng)
     return float(np.exp(min(log_released, np.log(ceiling))))
 
 
-def draw(log_bound: float, plan: Plan, rng: np.random.Generator) -> float:
-    """Return Y, the released value. Privacy boundary: the private log f̂ goes in, the public Y
-    comes out.
+def draw(log_bound: float, plan: Plan, rng: Generator) -> float:
+    """Return Y, the released value.
+
+    Privacy boundary: the private log f̂ goes in, the public Y comes out.
     """
     # It is rounded up to coarse steps, because the lowest bits could tell f̂ from its neighbours
     # (Mironov 2012).
     if isinstance(rng, ExactGenerator):
-        noise = ExactNoise(
-            NORMAL, Fraction(float(plan.beta)) * Fraction(float(plan.noise)) / Fraction(_STEP)
-        )
-        return float(rng.round_up(noise, (log_bound + plan.beta * plan.margin) / _STEP)) * _STEP
+        scale = Fraction(float(plan.beta)) * Fraction(float(plan.noise)) / Fraction(_STEP)
+        lead = (log_bound + plan.beta * plan.margin) / _STEP
+        return float(rng.round_up(ExactNoise(NORMAL, scale), lead)) * _STEP
     released = log_bound + plan.beta * (plan.noise * rng.standard_normal() + plan.margin)
     return float(np.ceil(released / _STEP)) * _STEP
 
 
-def log_smooth_bound(
-    released: Sequence[tuple[DataDependentBound, AnyArray]], order: float, beta: float
-) -> float:
+def log_smooth_bound(released: Released, order: float, beta: float) -> float:
     """Return log f̂ = max_d (log F_d − βd). Private."""
-    curves = [_worst(bound, votes, order) for bound, votes in released if len(votes)]
-    farthest, best, distance = sum(ceiling for _, ceiling in curves), -np.inf, 0
+    bounds = [_LargestBound(bound, votes, order) for bound, votes in released if len(votes)]
+    farthest = sum(bound.ceiling for bound in bounds)
+    best = -np.inf
+    distance = 0
     while np.log(farthest) - beta * distance > best:
-        total = sum(worst(distance) for worst, _ in curves)
+        total = sum(bound.within(distance) for bound in bounds)
         if total > 0:
             best = max(best, float(np.log(total)) - beta * distance)
         distance += 1
     return best
 
 
-def _worst(
-    bound: DataDependentBound, votes: AnyArray, order: float
-) -> tuple[Callable[[int], float], float]:
-    """Return F_d of one bound as a function of d, and its largest value. Class order does not
-    matter.
-    """
-    ordered, times = np.unique(
-        -np.sort(-votes.astype(np.float64), axis=1), axis=0, return_counts=True
-    )
-    table = _charge(bound, order)
-    gap = ordered[:, 0] - ordered[:, 1]
+class _LargestBound:
+    """F_d of one bound as a function of d. Class order does not matter."""
 
-    def worst(distance: int) -> float:
-        clear = 2 * distance < gap
-        moved = ordered[clear] + np.array([-distance, distance] + [0] * (ordered.shape[1] - 2))
-        log_q = bound.log_flip(moved) if len(moved) else np.zeros(0)
-        near = table[np.searchsorted(_LOG_Q, log_q)]
-        return float(near @ times[clear] + table[-1] * times[~clear].sum())
+    def __init__(self, bound: DataDependentBound, votes: AnyArray, order: float) -> None:
+        descending = -np.sort(-votes.astype(np.float64), axis=1)
+        self._histograms, self._times = np.unique(descending, axis=0, return_counts=True)
+        self._log_flip = bound.log_flip
+        # ρ at each of _LOG_Q, non-decreasing: a bound for q holds for every smaller q, so minima
+        # are allowed.
+        charges = bound.rdp(_LOG_Q, np.array([order]))[:, 0]
+        self._charges = np.minimum.accumulate(charges[::-1])[::-1]
+        self.ceiling = float(self._charges[-1] * self._times.sum())
 
-    return worst, float(table[-1] * times.sum())
-
-
-def _charge(bound: DataDependentBound, order: float) -> Floats:
-    """Return ρ at each of _LOG_Q, non-decreasing: a bound for q holds for every smaller q, so
-    minima are allowed.
-    """
-    rdp = bound.rdp(_LOG_Q, np.array([order]))[:, 0]
-    return np.minimum.accumulate(rdp[::-1])[::-1]
+    def within(self, distance: int) -> float:
+        """Return F_d: the largest bound within d changed teachers."""
+        clear = 2 * distance < self._histograms[:, 0] - self._histograms[:, 1]
+        moved = self._histograms[clear]
+        moved[:, 0] -= distance
+        moved[:, 1] += distance
+        near = self._charges[np.searchsorted(_LOG_Q, self._log_flip(moved))]
+        far = self._charges[-1] * self._times[~clear].sum()
+        return float(near @ self._times[clear] + far)

@@ -25,7 +25,7 @@ from nzc.app.errors import Stop, error_line, input_error
 from nzc.app.job import run_single
 from nzc.app.main import do_job
 from nzc.app.overrides import check_overrides
-from nzc.app.sweep import RunningSweep, answer_interrupted
+from nzc.app.sweep import JobsFailed
 from nzc.runs.checks import forget_data
 from nzc.runs.result import RunResult
 from nzc.storage.files import PRIVATE
@@ -82,20 +82,20 @@ def sweep(settings: Settings = (), /, **more: Any) -> "DataFrame":
     from nzc.sweeps.table import read_sweep  # imports pandas
 
     overrides = as_overrides(settings, more, grid=True)
-    RunningSweep.ended = None
     try:
-        with _undone(overrides), redirect_stdout(sys.stderr), answer_interrupted():
+        with _undone(overrides), redirect_stdout(sys.stderr):
             check_overrides(overrides, GROUPS)
             with initialize_config_dir(str(CONF), job_name="nzc", version_base="1.3"):
                 hydra = GlobalHydra.instance().hydra
                 assert hydra is not None
                 words = [*overrides, "hydra.mode=MULTIRUN"]
-                hydra.multirun("config", do_job, words, with_log_configuration=False)
+                folder = hydra.multirun("config", do_job, words, with_log_configuration=False)
+    except JobsFailed as failed:
+        folder = failed.folder
     except Stop as stop:
-        if RunningSweep.ended is None:
-            wrong: Any = stop.__cause__ or stop.errors[0]  # with several wrong keys, the first
-            raise input_error(wrong, overrides) or wrong from None
-    return read_sweep(RunningSweep.ended or "")
+        wrong: Any = stop.__cause__ or stop.errors[0]  # with several wrong keys, the first
+        raise input_error(wrong, overrides) or wrong from None
+    return read_sweep(folder)
 
 
 @contextmanager

@@ -122,14 +122,7 @@ def _run_hydra(words: Sequence[str]) -> None:
     refuse_divided_paths(words)
     sys.argv[1:] = words
     register()
-    try:
-        hydra.main(version_base="1.3", config_path=str(CONF), config_name="config")(do_job)()
-    except BaseException:
-        sweep = sys.modules.get("nzc.app.sweep")
-        if sweep is not None:
-            with sweep.answer_interrupted():
-                raise
-        raise
+    hydra.main(version_base="1.3", config_path=str(CONF), config_name="config")(do_job)()
 
 
 def do_job(cfg: DictConfig) -> float | list[float] | None:

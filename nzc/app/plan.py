@@ -10,8 +10,9 @@ from rich.table import Table
 from nzc.app.errors import Parser
 from nzc.data.rows import load_array
 from nzc.mechanisms import Counts, count_votes
+from nzc.planning.advice import doubts
 from nzc.planning.budget import QUERIES, Plan, PlannedRun
-from nzc.planning.expected import AGREEMENT, doubts, expected_in_cells, rows_to_ask
+from nzc.planning.expected import AGREEMENT, expected_in_cells, rows_to_ask
 from nzc.runs.formatting import percent, show
 from nzc.types import Ints
 from nzc.validation import InputError, positive, share, whole

@@ -1,3 +1,1 @@
-"""Labeling: the privacy boundary. Which rows are asked, which labels are released, and what that is
-charged.
-"""
+"""Labeling, the privacy boundary: which rows are asked, what is released, and at what charge."""

@@ -1,17 +1,18 @@
-"""What a labeling session promises before a vote is seen: what it may release, and what that costs
-at most.
+"""What a session promises before a vote is seen: what it may release, and the ε that this costs.
 
-The published ε of a run is `Promise.epsilon`: NoisyArgmax.promise → Cost.data_independent →
-data_independent.compose.
+A session asks in rounds. Each `Round` has its size, its mechanism, and a privacy filter that keeps
+the budget. The published ε of a run is `Promise.epsilon`: NoisyArgmax.promise →
+Cost.data_independent → data_independent.compose.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 import numpy as np
 
 from nzc.accounting import Cost
+from nzc.accounting.data_dependent import DataDependentBound
 from nzc.accounting.data_independent import FREE, gaussian, gaussian_cost
 from nzc.accounting.epsilon import DATA_INDEPENDENT, SANITISED
 from nzc.accounting.privacy_filter import OPEN, PrivacyFilter, count_filter
@@ -29,75 +30,63 @@ class LabelingPolicy:
 
     mechanism: NoisyArgmax
     selection: QuerySelection
-    seed: int
+    seed: int  # public choices follow from it, and with rng=seeded the noise
     delta: float
     budget: float | None  # ε at δ that no release may exceed, whatever the votes; None: no limit
     plan: Callable[..., Plan]  # chooses the plan of the sanitised ε (accounting.sanitised.plan)
-    audit_trials: (
-        int | None
-    )  # how often the mechanism is run for a lower bound on ε; None: no audit
-    rng: str = SEEDED  # where noise comes from: seeded, or system. Public choices always follow from `seed`
-    answers: int | None = (
-        None  # how many labels are released at most, in all rounds; None: no limit
-    )
-    bound: str = DATA_INDEPENDENT  # that is published; or sanitised, which is a release of its own
-    total: float | None = (
-        None  # ε that all published folders about the same people may have; None: no limit
-    )
-    shares: Mapping[str, Share] = field(
-        default_factory=dict
-    )  # individual budgets by the names of groups; {}: none
+    audit_trials: int | None  # how often an audit runs the mechanism; None: no audit
+    rng: str = SEEDED  # where noise comes from: seeded, or system
+    answers: int | None = None  # how many labels all rounds release at most; None: no limit
+    bound: str = DATA_INDEPENDENT  # that is published; or sanitised, a release of its own
+    total: float | None = None  # ε of all folders about the same people; None: no limit
+    shares: Mapping[str, Share] = field(default_factory=dict)  # individual budgets by group
+
+
+@dataclass(frozen=True)
+class Round:
+    """One round of queries as it is planned."""
+
+    size: int  # how many queries it asks at most
+    mechanism: NoisyArgmax
+    filter: PrivacyFilter = OPEN  # admits the queries that fit into the budget
 
 
 class Promise:
     """The promise of a session with sizes[i] queries in round i, from public facts alone.
-    InputError: none is kept.
+
+    InputError: no promise can be kept, or the budget allows not one label.
     """
 
     def __init__(self, policy: LabelingPolicy, sizes: list[int]) -> None:
-        self.policy, self.sizes, rounds = policy, sizes, len(sizes)
+        self.policy = policy
         first = policy.mechanism.first or policy.mechanism
-        self.mechanisms = [first, *[policy.mechanism] * (rounds - 1)]  # of each round
-        if rounds > 1 and any(mechanism.one_round for mechanism in self.mechanisms):
-            raise InputError(
-                "rounds", rounds, f"must be 1: the cost of {policy.mechanism} counts over one round"
-            )
-        if rounds > 1 and not policy.mechanism.adjacency.everywhere:
-            raise InputError("rounds", rounds, "must be 1 where records count in their own cells")
-        self.plan: Plan | None = (
-            None  # of the sanitised ε, a release of its own; None: it is not published
-        )
-        if policy.bound == SANITISED:
-            bounds = [mechanism.bounds for mechanism in self.mechanisms]
-            if not all(bounds):
-                allowed = f"must be {DATA_INDEPENDENT}: no paper has a data-dependent bound for {policy.mechanism}"
-                raise InputError("bound", SANITISED, allowed)
-            planned = [
-                (size, bound) for size, parts in zip(sizes, bounds, strict=True) for bound in parts
-            ]
-            self.plan = policy.plan(planned, policy.delta)
+        self.alike = len(sizes) == 1 or first == policy.mechanism
+        self.rounds = [Round(size, policy.mechanism) for size in sizes]
+        self.rounds[0] = Round(sizes[0], first)
+        once = first.one_round or policy.mechanism.one_round
+        if len(sizes) > 1 and (once or not first.adjacency.everywhere):
+            allowed = f"must be 1: the cost of {policy.mechanism} counts over one round"
+            raise InputError("rounds", len(sizes), allowed)
+        self.plan = self._plan()  # of the sanitised ε; None: it is not published
         self.bound_cost = FREE if self.plan is None else gaussian_cost(1 / self.plan.noise)
         self.cost_of_bound = Cost(0, None, (), ((1, self.bound_cost),))
-        self.alike = all(mechanism == first for mechanism in self.mechanisms)
-        fits = (
-            policy.budget is not None
-            and self._price(self.mechanisms, [OPEN] * rounds)[0] <= policy.budget
-        )
-        at_first = OPEN if fits else self._filter(first)
-        later = at_first if self.alike or fits else self._filter(policy.mechanism)
-        self.filters = [
-            at_first,
-            *[later] * (rounds - 1),
-        ]  # of each round; None: there is no budget
-        if at_first is not None and later is not None and at_first.budget != later.budget:
-            raise InputError(
-                "budget.epsilon",
-                policy.budget,
-                "must be null unless all noise is alike, or Gaussian",
-            )
-        self.individual = (
-            self._individual()
-        )  # ε of a record of each budget group, at the δ of `bound`
+        self.rounds = self._within_budget()
+        self.individual = self._individual()  # ε of a record by its group, at the δ of `bound`
+
+    @property
+    def sizes(self) -> list[int]:
+        """How many queries each round asks at most."""
+        return [planned.size for planned in self.rounds]
+
+    @property
+    def mechanisms(self) -> list[NoisyArgmax]:
+        """The mechanism of each round."""
+        return [planned.mechanism for planned in self.rounds]
+
+    @property
+    def filters(self) -> list[PrivacyFilter]:
+        """The privacy filter of each round."""
+        return [planned.filter for planned in self.rounds]
 
     @property
     def epsilon(self) -> float:
@@ -106,11 +95,11 @@ class Promise:
 
     @cached_property
     def bound(self) -> tuple[float, float]:
-        """ε and δ of everything that the session may release, whatever the votes; δ = 0 where the
-        bound is pure.
-        """
-        epsilon, delta = self._price(self.mechanisms, self.filters)
-        return epsilon if self.policy.budget is None else min(epsilon, self.policy.budget), delta
+        """ε and δ of all that may be released, whatever the votes; a pure bound has δ = 0."""
+        epsilon, delta = self._price(self.rounds)
+        if self.policy.budget is not None:
+            epsilon = min(epsilon, self.policy.budget)
+        return epsilon, delta
 
     def published(self, sanitised: float | None) -> float:
         """Return the ε to publish where a sanitised bound was drawn; None: none was."""
@@ -118,77 +107,115 @@ class Promise:
             return self.epsilon
         return sanitised if self.policy.budget is None else min(sanitised, self.epsilon)
 
+    def _plan(self) -> Plan | None:
+        policy = self.policy
+        if policy.bound != SANITISED:
+            return None
+        queries: list[tuple[int, DataDependentBound]] = []
+        for planned in self.rounds:
+            if not planned.mechanism.bounds:
+                allowed = f"no paper has a data-dependent bound for {policy.mechanism}"
+                raise InputError("bound", SANITISED, f"must be {DATA_INDEPENDENT}: {allowed}")
+            queries += [(planned.size, bound) for bound in planned.mechanism.bounds]
+        return policy.plan(queries, policy.delta)
+
+    def _price(self, rounds: Sequence[Round]) -> tuple[float, float]:
+        """Return ε and δ of all that the filters of these rounds admit, whatever the votes."""
+        policy = self.policy
+        spent = 0.0
+        cost = self.cost_of_bound
+        left = sum(self.sizes)
+        if policy.answers is not None:
+            left = policy.answers
+        for planned in rounds:
+            queries = planned.size
+            if planned.mechanism.screen is None:  # then it is known how many are admitted
+                queries = admits_answered(planned.filter, queries, spent)
+                spent += planned.filter.spends(queries, queries)
+            answered = min(queries, left)
+            if self.alike:  # else a dear round may have all answers, after a cheap one had none
+                left -= answered
+            cost += planned.mechanism.promise(queries, answered)
+        return cost.published(policy.delta)
+
+    def _within_budget(self) -> list[Round]:
+        """Return the rounds with filters that keep the budget, where they would exceed it."""
+        budget = self.policy.budget
+        if budget is None or self._price(self.rounds)[0] <= budget:
+            return self.rounds
+        first = self._filter(self.rounds[0].mechanism)
+        later = first
+        if not self.alike:
+            later = self._filter(self.rounds[-1].mechanism)
+        if first.budget != later.budget:
+            allowed = "must be null unless all noise is alike, or Gaussian"
+            raise InputError("budget.epsilon", budget, allowed)
+        rounds = [replace(planned, filter=later) for planned in self.rounds]
+        rounds[0] = replace(rounds[0], filter=first)
+        return rounds
+
+    def _filter(self, mechanism: NoisyArgmax) -> PrivacyFilter:
+        """Return the filter of the budget. InputError: it admits no query."""
+        policy = self.policy
+        assert policy.budget is not None
+        queries = sum(self.sizes)
+
+        def price(count: int) -> float:
+            return mechanism.promise(count, count).published(policy.delta)[0]
+
+        if mechanism.screen is None and self.alike and self.plan is None:
+            if policy.answers is not None:
+                queries = min(queries, policy.answers)
+            privacy_filter = count_filter(price, policy.budget, queries)
+        else:
+            privacy_filter = mechanism.filter(policy.budget, policy.delta, queries, self.bound_cost)
+        if admits_answered(privacy_filter, 1):
+            return privacy_filter
+        least = price(queries if mechanism.one_round else 1)
+        allowed = f"must be null: {policy.mechanism} has no finite ε, so no budget can be kept"
+        if np.isfinite(least):
+            costs = f"which {policy.mechanism} costs at delta={policy.delta:g}"
+            allowed = f"must be at least {least:.6g}, {costs}"
+        raise InputError("budget.epsilon", policy.budget, allowed)
+
     def _individual(self) -> dict[str, float]:
         """Return the ε of each group. InputError: one exceeds what the group allows."""
-        policy, kept, epsilons = self.policy, self.filters[0], dict[str, float]()
-        largest = max((share.weight for share in policy.shares.values()), default=1)
-        screened = any(mechanism.screen is not None for mechanism in self.mechanisms)
-        finite = np.isfinite(
-            [cost.mu for mechanism in self.mechanisms for _, cost in mechanism.worst_case()]
-        ).all()
-        for name, share in policy.shares.items():
-            epsilon = self.epsilon
-            if share.weight < largest:
-                own = [mechanism.between(share.adjacency) for mechanism in self.mechanisms]
-                epsilon = self._price(own, self.filters)[0]
-                if (
-                    kept is not None and screened and finite
-                ):  # the filter keeps Σμ² of the largest weight
-                    mu = float(np.sqrt(kept.budget)) * share.weight / largest
-                    epsilon = min(epsilon, gaussian(mu, policy.delta))
+        epsilons = {}
+        for name, share in self.policy.shares.items():
+            epsilon = self._epsilon_of(share)
             if epsilon > share.budget * (1 + 1e-9):
-                raise InputError(
-                    f"budget.groups.{name}",
-                    share.budget,
-                    f"must be at least {epsilon:.6g}; or leave noise null",
-                )
+                allowed = f"must be at least {epsilon:.6g}; or leave noise null"
+                raise InputError(f"budget.groups.{name}", share.budget, allowed)
             epsilons[name] = epsilon
         return epsilons
 
-    def _price(
-        self, mechanisms: Sequence[NoisyArgmax], filters: Sequence[PrivacyFilter | None]
-    ) -> tuple[float, float]:
-        """Return ε and δ of all that the filters admit, with the price of these mechanisms; one of
-        each a round.
-        """
-        policy, spent, cost = self.policy, 0.0, self.cost_of_bound
-        left = sum(self.sizes) if policy.answers is None else policy.answers
-        for size, mechanism, privacy_filter in zip(self.sizes, mechanisms, filters, strict=True):
-            queries = size
-            if (
-                privacy_filter is not None and mechanism.screen is None
-            ):  # then it is known how many it admits
-                queries = int(privacy_filter.admit(np.ones(size, dtype=bool), spent).sum())
-                spent += privacy_filter.spends(queries, queries)
-            answered = min(queries, left)
-            left -= (
-                answered if self.alike else 0
-            )  # else a dear round may have all of them, after a cheap one had none
-            cost += mechanism.promise(queries, answered)
-        return cost.published(policy.delta)
+    def _epsilon_of(self, share: Share) -> float:
+        """Return the ε of a record of one group."""
+        largest = max(other.weight for other in self.policy.shares.values())
+        if share.weight == largest:
+            return self.epsilon
+        of_group = [
+            replace(planned, mechanism=planned.mechanism.between(share.adjacency))
+            for planned in self.rounds
+        ]
+        epsilon = self._price(of_group)[0]
+        limit = self.rounds[0].filter
+        first = self.rounds[0].mechanism
+        last = self.rounds[-1].mechanism
+        screened = first.screen is not None or last.screen is not None
+        if limit != OPEN and screened and _is_gaussian(first) and _is_gaussian(last):
+            # The filter keeps Σμ² of the largest weight.
+            mu = float(np.sqrt(limit.budget)) * share.weight / largest
+            epsilon = min(epsilon, gaussian(mu, self.policy.delta))
+        return epsilon
 
-    def _filter(self, mechanism: NoisyArgmax) -> PrivacyFilter | None:
-        policy, budget, delta = self.policy, self.policy.budget, self.policy.delta
-        if budget is None:
-            return None
 
-        def price(count: int) -> float:
-            return mechanism.promise(count, count).published(delta)[0]
+def admits_answered(privacy_filter: PrivacyFilter, queries: int, spent: float = 0.0) -> int:
+    """Return how many of so many queries a filter admits where all of them are answered."""
+    return int(privacy_filter.admit(np.ones(queries, dtype=bool), spent).sum())
 
-        queries = sum(self.sizes)
-        if mechanism.screen is None and self.alike and self.plan is None:
-            queries = queries if policy.answers is None else min(queries, policy.answers)
-            privacy_filter = count_filter(price, budget, queries)
-        else:
-            privacy_filter = mechanism.filter(budget, delta, queries, self.bound_cost)
-        if not privacy_filter.admit(np.ones(1, dtype=bool)).all():
-            least = price(queries if mechanism.one_round else 1)
-            allowed = (
-                f"must be at least {least:.6g}, which {policy.mechanism} costs at delta={delta:g}"
-            )
-            if not np.isfinite(least):
-                allowed = (
-                    f"must be null: {policy.mechanism} has no finite ε, so no budget can be kept"
-                )
-            raise InputError("budget.epsilon", budget, allowed)
-        return privacy_filter
+
+def _is_gaussian(mechanism: NoisyArgmax) -> bool:
+    """Return whether its costs are those of Gaussian noise: finite mean shifts μ."""
+    (_, ask), (_, answer) = mechanism.worst_case()
+    return bool(np.isfinite(ask.mu + answer.mu))

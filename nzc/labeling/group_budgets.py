@@ -1,9 +1,8 @@
-"""Individual budgets: records have an ε by the group of people that they belong to
-(`budget.groups`).
+"""Individual budgets: records have an ε by the group of people that they belong to.
 
-A group has a whole weight, about in proportion to its ε. In own cells a record counts so many
-times; of other teachers so many learn from it. docs/privacy.md has the prices (Boenisch et al.
-2023: weighting and upsampling).
+A group of `budget.groups` has a whole weight, about in proportion to its ε. In own cells a record
+counts so many times; of other teachers so many learn from it. docs/privacy.md has the prices
+(Boenisch et al. 2023: weighting and upsampling).
 """
 
 from collections.abc import Mapping
@@ -15,11 +14,12 @@ import numpy as np
 from nzc.data import DataSplits
 from nzc.data.hashing import keys_of, texts_of
 from nzc.mechanisms import Adjacency
-from nzc.types import Ints
+from nzc.types import Floats, Ints
 from nzc.validation import InputError, positive
 
 #: Weights of at most `_FINEST` keep at least `_ENOUGH` of the proportion of each budget.
-_FINEST, _ENOUGH = 100, 0.95
+_FINEST = 100
+_ENOUGH = 0.95
 
 
 @dataclass(frozen=True)
@@ -32,17 +32,20 @@ class Share:
 
 
 def shares(groups: Any, adjacency: Adjacency) -> dict[str, Share]:
-    """Return the share of each group by name, from `budget.groups`: a mapping of names to ε, or a
-    list of ε.
+    """Return the share of each group by name.
+
+    groups  of `budget.groups`: a mapping of names to ε, or a list of ε, or one
     """
     if not isinstance(groups, Mapping):
-        groups = {name: name for name in (groups if isinstance(groups, list) else [groups])}
+        listed = groups if isinstance(groups, list) else [groups]
+        groups = dict(zip(listed, listed, strict=True))
     for name, epsilon in groups.items():
         positive(f"budget.groups.{name}", epsilon)
-    named = dict(zip(texts_of(np.array([*groups], dtype=object)), groups.values(), strict=True))
+    names = texts_of(np.array([*groups], dtype=object))
+    budgets = dict(zip(names, groups.values(), strict=True))
     return {
-        name: Share(named[name], weight, adjacency.times(weight))
-        for name, weight in weights(named).items()
+        name: Share(budgets[name], weight, adjacency.times(weight))
+        for name, weight in weights(budgets).items()
     }
 
 
@@ -50,62 +53,54 @@ def weights(budgets: Mapping[str, float]) -> dict[str, int]:
     """Return the smallest whole weights in the proportion of the budgets, at most 5 % below it, and
     never above.
     """
-    largest = max(budgets.values())
-    for top in range(1, _FINEST + 1):
-        whole = {
-            name: int(top * budget / largest * (1 + 1e-12)) for name, budget in budgets.items()
-        }
-        if all(weight >= _ENOUGH * top * budgets[name] / largest for name, weight in whole.items()):
-            return whole
-    raise InputError(
-        "budget.groups",
-        min(budgets.values()),
-        f"must be at least 1/{_FINEST} of the largest, {largest:g}",
-    )
+    values = np.array([*budgets.values()])
+    for largest in range(1, _FINEST + 1):
+        whole = (largest * values / values.max() * (1 + 1e-12)).astype(int)
+        if (whole >= _ENOUGH * largest * values / values.max()).all():
+            return dict(zip(budgets, whole.tolist(), strict=True))
+    allowed = f"must be at least 1/{_FINEST} of the largest, {max(budgets.values()):g}"
+    raise InputError("budget.groups", min(budgets.values()), allowed)
 
 
-def weigh(splits: DataSplits | None, of: Mapping[str, Share], taken: bool) -> DataSplits | None:
-    """Return the splits with the weight of each private record; `taken`: whether what learns from
-    them knows budgets.
+def weigh(splits: DataSplits | None, groups: Mapping[str, Share], taken: bool) -> DataSplits | None:
+    """Return the splits with the weight of each private record, the smallest one of its person.
 
     Every record then has a name, so that no weight changes where other records go. InputError
     quotes no record.
+
+    taken  whether what learns from the records knows budgets
     """
-    budgets, given = None if splits is None else splits.budgets, [*of] or None
-    if of and not taken:
-        raise InputError(
-            "budget.groups", given, "must be null with these teachers, and with a baseline"
-        )
-    if splits is None or (budgets is None and not of):
+    given = [*groups] or None
+    if groups and not taken:
+        allowed = "must be null with these teachers, and with a baseline"
+        raise InputError("budget.groups", given, allowed)
+    if splits is None or (splits.budgets is None and not groups):
         return splits
-    if budgets is None:
-        raise InputError(
-            "budget.groups",
-            given,
-            "must be null where records have no group (`budget` of npz or a table)",
-        )
-    if unknown := int((~np.isin(budgets.astype(str), [*of])).sum()):
-        raise InputError(
-            "budget.groups",
-            given,
-            f"must give the ε of every record's group; {unknown:,} have another",
-        )
-    own = np.array([of[name].weight for name in budgets])
+    if splits.budgets is None:
+        allowed = "must be null where records have no group (`budget` of npz or a table)"
+        raise InputError("budget.groups", given, allowed)
+    unknown = int((~np.isin(splits.budgets.astype(str), [*groups])).sum())
+    if unknown:
+        allowed = f"must give the ε of every record's group; {unknown:,} have another"
+        raise InputError("budget.groups", given, allowed)
+    own = np.array([groups[name].weight for name in splits.budgets])
     if splits.groups is not None:
         from pandas import Series  # takes half a second to import
 
         own = Series(own).groupby(splits.groups).transform("min").to_numpy()
-    return replace(
-        splits,
-        weights=own,
-        keys=keys_of(np.arange(len(own))) if splits.names is None else splits.keys,
-    )
+    keys = splits.keys
+    if splits.names is None:
+        keys = keys_of(np.arange(len(own)))
+    return replace(splits, weights=own, keys=keys)
 
 
-def total_weight(records: int, of: Mapping[str, Share], counts: Ints | None = None) -> float:
-    """Return how many counts so many records have in own cells: as released noisy counts say, or
-    the mean of groups.
+def total_weight(
+    records: int, groups: Mapping[str, Share], counts: Ints | Floats | None = None
+) -> float:
+    """Return how many counts so many records have in own cells.
+
+    counts  released noisy counts, which say so; None: the mean of the groups is expected
     """
-    own = [share.weight for share in of.values()] or [1]
+    own = [share.weight for share in groups.values()] or [1]
     expected = records * float(np.mean(own)) if counts is None else float(counts.sum())
     return float(np.clip(expected, records * min(own), records * max(own)))

@@ -25,23 +25,28 @@ import numpy as np
 from nzc.accounting.cost import Cost
 from nzc.accounting.rdp import ORDERS
 from nzc.labeling.ledger_entry import RELEASE, TRIAL, LedgerEntry, total_epsilon
+from nzc.types import Floats
 from nzc.validation import InputError
 
 _TABLES = """
 CREATE TABLE IF NOT EXISTS releases (
-    dataset TEXT NOT NULL, key TEXT NOT NULL, recorded TEXT NOT NULL, description TEXT NOT NULL, facts TEXT NOT NULL,
-    orders BLOB NOT NULL, rdp BLOB NOT NULL, leak REAL NOT NULL, labels BLOB NOT NULL,
-    kind TEXT NOT NULL DEFAULT 'unknown', PRIMARY KEY (dataset, key)
+    dataset TEXT NOT NULL, key TEXT NOT NULL, recorded TEXT NOT NULL, description TEXT NOT NULL,
+    facts TEXT NOT NULL, orders BLOB NOT NULL, rdp BLOB NOT NULL, leak REAL NOT NULL,
+    labels BLOB NOT NULL, kind TEXT NOT NULL DEFAULT 'unknown', PRIMARY KEY (dataset, key)
 ) STRICT;
 CREATE TABLE IF NOT EXISTS draws (
-    dataset TEXT NOT NULL, question TEXT NOT NULL, drawn BLOB NOT NULL, PRIMARY KEY (dataset, question)
+    dataset TEXT NOT NULL, question TEXT NOT NULL, drawn BLOB NOT NULL,
+    PRIMARY KEY (dataset, question)
 ) STRICT;
-CREATE TABLE IF NOT EXISTS names (name TEXT NOT NULL, dataset TEXT NOT NULL, PRIMARY KEY (name, dataset)) STRICT;
-CREATE TABLE IF NOT EXISTS runs (id TEXT PRIMARY KEY, dataset TEXT NOT NULL, recorded TEXT NOT NULL, facts TEXT NOT NULL
+CREATE TABLE IF NOT EXISTS names (
+    name TEXT NOT NULL, dataset TEXT NOT NULL, PRIMARY KEY (name, dataset)
 ) STRICT;
-CREATE TABLE IF NOT EXISTS people (dataset TEXT PRIMARY KEY, hashes BLOB NOT NULL) STRICT;
+CREATE TABLE IF NOT EXISTS runs (
+    id TEXT PRIMARY KEY, dataset TEXT NOT NULL, recorded TEXT NOT NULL, facts TEXT NOT NULL
+) STRICT;
 CREATE TABLE IF NOT EXISTS published (
-    run TEXT PRIMARY KEY, dataset TEXT NOT NULL, recorded TEXT NOT NULL, epsilon REAL, delta REAL, unit TEXT NOT NULL
+    run TEXT PRIMARY KEY, dataset TEXT NOT NULL, recorded TEXT NOT NULL, epsilon REAL, delta REAL,
+    unit TEXT NOT NULL
 ) STRICT;
 CREATE TABLE IF NOT EXISTS limits (dataset TEXT PRIMARY KEY, epsilon REAL NOT NULL) STRICT
 """
@@ -54,11 +59,12 @@ INSERT INTO releases ({_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 ON CONFLICT (dataset, key) DO UPDATE SET kind = excluded.kind WHERE kind <> 'release'
 """
 _ONE = "WHERE dataset = ? AND key = ?"
-#: All datasets whose names connect them with one dataset, itself included.
-_CONNECTED = """
+#: All datasets that names connect with the dataset ?1, itself included, or with the name ?2.
+CONNECTED = """
 WITH RECURSIVE same(dataset) AS (
-    SELECT ? UNION
-    SELECT other.dataset FROM same JOIN names AS own USING (dataset) JOIN names AS other ON other.name = own.name
+    SELECT ?1 UNION SELECT dataset FROM names WHERE name = ?2 UNION
+    SELECT other.dataset FROM same JOIN names AS own USING (dataset)
+    JOIN names AS other ON other.name = own.name
 ) SELECT dataset FROM same
 """
 
@@ -74,30 +80,28 @@ class Ledger:
     """
 
     def __init__(self, path: str | Path, wait: float = 60.0) -> None:
-        self.path, self.wait = Path(path), wait
+        self.path = Path(path)
+        self.wait = wait
         self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        if (
-            not self.path.exists()
-        ):  # make it whole, and for its owner only; another process may do the same
-            with (
-                NamedTemporaryFile(prefix=".", dir=self.path.parent) as file,
-                suppress(FileExistsError),
-            ):
-                with closing(sqlite3.connect(file.name)) as new:
-                    new.executescript(_TABLES)
-                os.link(file.name, self.path)
+        if not self.path.exists():
+            self._create()
         with self.transaction() as connection:
             columns = [column[1] for column in connection.execute("PRAGMA table_info(releases)")]
             if "rdp" not in columns:
                 raise sqlite3.DatabaseError("it is empty, or a database of another program")
             for table in _TABLES.split(";"):  # an older version had fewer
                 connection.execute(table)
-            if (
-                "kind" not in columns
-            ):  # the first version; what an older one adds later gets the default too
-                connection.execute(
-                    "ALTER TABLE releases ADD COLUMN kind TEXT NOT NULL DEFAULT 'unknown'"
-                )
+            if "kind" not in columns:  # the first version; what it adds later gets the default too
+                kind = "kind TEXT NOT NULL DEFAULT 'unknown'"
+                connection.execute(f"ALTER TABLE releases ADD COLUMN {kind}")
+
+    def _create(self) -> None:
+        """Make the file whole, and for its owner only; another process may do the same."""
+        with NamedTemporaryFile(prefix=".", dir=self.path.parent) as file:
+            with closing(sqlite3.connect(file.name)) as new:
+                new.executescript(_TABLES)
+            with suppress(FileExistsError):
+                os.link(file.name, self.path)
 
     def add(
         self,
@@ -116,9 +120,10 @@ class Ledger:
               published
         kind  TRIAL where the noise is seeded and the labels stay where they are
         """
-        key, rdp = uuid4().hex if key is None else key, cost.rdp(ORDERS)
+        if key is None:
+            key = uuid4().hex
         about = (labels, description, facts, "", cost.delta_cost, kind)
-        return self.record(LedgerEntry(dataset, key, ORDERS, rdp, *about))
+        return self.record(LedgerEntry(dataset, key, ORDERS, cost.rdp(ORDERS), *about))
 
     def record(self, entry: LedgerEntry) -> LedgerEntry:
         """Store `entry` unless its dataset and key are known, and return what is stored for them.
@@ -126,22 +131,21 @@ class Ledger:
         A stored trial becomes a release where `entry` is one. Of two costs of one entry, the larger
         is stored.
         """
-        costs = (orders.astype("<f8").tobytes() for orders in (entry.orders, entry.rdp))
-        facts, one = json.dumps(dict(entry.facts or {}), sort_keys=True), (entry.dataset, entry.key)
-        about = entry.labels, entry.description, facts, now(), entry.delta_cost, entry.kind
+        identity = (entry.dataset, entry.key)
+        costs = (_as_bytes(entry.orders), _as_bytes(entry.rdp))
+        facts = json.dumps(dict(entry.facts or {}), sort_keys=True)
+        about = (entry.labels, entry.description, facts, now(), entry.delta_cost, entry.kind)
         with self.transaction() as connection:
-            connection.execute(_INSERT, (*one, *costs, *about))
-            (stored,) = _entries(connection, _ONE, *one)
-            rdp, leak = (
-                np.maximum(stored.rdp, entry.at(stored.orders)),
-                max(stored.delta_cost, entry.delta_cost),
-            )
-            values = rdp.astype("<f8").tobytes(), leak, *one
-            connection.execute(f"UPDATE releases SET rdp = ?, leak = ? {_ONE}", values)
-            return replace(stored, rdp=rdp, delta_cost=leak)
+            connection.execute(_INSERT, (*identity, *costs, *about))
+            (stored,) = _entries(connection, _ONE, *identity)
+            rdp = np.maximum(stored.rdp, entry.at(stored.orders))
+            leak = max(stored.delta_cost, entry.delta_cost)
+            larger = f"UPDATE releases SET rdp = ?, leak = ? {_ONE}"
+            connection.execute(larger, (_as_bytes(rdp), leak, *identity))
+        return replace(stored, rdp=rdp, delta_cost=leak)
 
     def name(self, dataset: str, name: str) -> None:
-        """Give a dataset one more name. Datasets of one name are about the same people: they count
+        """Give a dataset one more name: datasets of one name are about the same people, and count
         together.
         """
         name = unicodedata.normalize("NFC", name).strip()  # as different systems write one name
@@ -150,13 +154,11 @@ class Ledger:
         self.execute("INSERT OR IGNORE INTO names VALUES (?, ?)", name, dataset)
 
     def limit(self, dataset: str, epsilon: float) -> None:
-        """Record a limit for ε of all that is published about a dataset's people. The smallest one
+        """Record a limit for ε of all that is published about a dataset's people: the smallest one
         stands for ever.
         """
-        smaller = "UPDATE SET epsilon = min(epsilon, excluded.epsilon)"
-        self.execute(
-            f"INSERT INTO limits VALUES (?, ?) ON CONFLICT (dataset) DO {smaller}", dataset, epsilon
-        )
+        smaller = "ON CONFLICT (dataset) DO UPDATE SET epsilon = min(epsilon, excluded.epsilon)"
+        self.execute(f"INSERT INTO limits VALUES (?, ?) {smaller}", dataset, epsilon)
 
     def names(self) -> dict[str, set[str]]:
         """Return the names of every dataset that has one."""
@@ -167,47 +169,40 @@ class Ledger:
 
     def counted_with(self, dataset: str) -> set[str]:
         """Return all datasets whose names connect them with `dataset`, itself included."""
-        return {other for (other,) in self.execute(_CONNECTED, dataset)}
+        return {other for (other,) in self.execute(CONNECTED, dataset, None)}
 
     def entries(self, dataset: str | None = None) -> list[LedgerEntry]:
-        """Return the releases and trials of all datasets, or of one and those that count with it,
-        as recorded.
-        """
-        where = "" if dataset is None else f"WHERE dataset IN ({_CONNECTED})"
+        """Return all releases and trials as recorded, or those that count with one dataset."""
         with self.transaction() as connection:
-            return _entries(
-                connection, f"{where} ORDER BY rowid", *([] if dataset is None else [dataset])
-            )
+            if dataset is None:
+                return _entries(connection, "ORDER BY rowid")
+            where = f"WHERE dataset IN ({CONNECTED}) ORDER BY rowid"
+            return _entries(connection, where, dataset, None)
 
     def total(self, dataset: str, delta: float, kind: str | None = None) -> float:
-        """Return ε at δ of all entries of a dataset together, or of those of one kind
-        (`total_epsilon`).
-        """
-        return total_epsilon(
-            [entry for entry in self.entries(dataset) if kind in (None, entry.kind)], delta
-        )
+        """Return ε at δ of all entries that count with a dataset, or of those of one kind."""
+        entries = [entry for entry in self.entries(dataset) if kind in (None, entry.kind)]
+        return total_epsilon(entries, delta)
 
     def forget(self, trials: Iterable[LedgerEntry]) -> None:
         """Delete trials, all or none: honest only if nobody used their labels. InputError: one is
         no stored trial.
         """
+        delete = f"DELETE FROM releases {_ONE} AND kind = 'trial'"
         with self.transaction() as connection:
             for trial in trials:
-                delete = f"DELETE FROM releases {_ONE} AND kind = 'trial'"
                 if not connection.execute(delete, (trial.dataset, trial.key)).rowcount:
-                    raise InputError(
-                        "key", trial.key, "must be a stored trial; a release is never forgotten"
-                    )
+                    allowed = "must be a stored trial; a release is never forgotten"
+                    raise InputError("key", trial.key, allowed)
 
     def keep_draw(self, dataset: str, question: str, drawn: bytes) -> bytes:
         """Return what was drawn for a question before; if nothing was, store and return `drawn`."""
+        identity = (dataset, question)
         with self.transaction() as connection:
-            connection.execute(
-                "INSERT OR IGNORE INTO draws VALUES (?, ?, ?)", (dataset, question, drawn)
-            )
-            where = "SELECT drawn FROM draws WHERE dataset = ? AND question = ?"
-            kept: bytes = connection.execute(where, (dataset, question)).fetchone()[0]
-        return kept
+            connection.execute("INSERT OR IGNORE INTO draws VALUES (?, ?, ?)", (*identity, drawn))
+            where = "WHERE dataset = ? AND question = ?"
+            ((stored,),) = connection.execute(f"SELECT drawn FROM draws {where}", identity)
+        return bytes(stored)
 
     def finish_run(
         self, run: str, dataset: str, facts: Mapping[str, Any], questions: Iterable[str]
@@ -217,21 +212,25 @@ class Ledger:
 
         Its draws are deleted: a later run draws anew, which is a release.
         """
+        row = (run, dataset, now(), json.dumps(dict(facts), sort_keys=True))
         with self.transaction() as connection:
-            values = (run, dataset, now(), json.dumps(dict(facts), sort_keys=True))
-            connection.execute("INSERT OR IGNORE INTO runs VALUES (?, ?, ?, ?)", values)
-            drawn = ((dataset, question) for question in questions)
-            connection.executemany("DELETE FROM draws WHERE dataset = ? AND question = ?", drawn)
+            connection.execute("INSERT OR IGNORE INTO runs VALUES (?, ?, ?, ?)", row)
+            for question in questions:
+                drawn = "DELETE FROM draws WHERE dataset = ? AND question = ?"
+                connection.execute(drawn, (dataset, question))
 
     def run(self, run: str) -> tuple[str, dict[str, Any], list[LedgerEntry]] | None:
         """Return dataset and facts of a finished run, and those of its entries that are stored;
         None: it is unknown.
         """
-        for dataset, text in self.execute("SELECT dataset, facts FROM runs WHERE id = ?", run):
-            facts: dict[str, Any] = json.loads(text)
-            stored = [entry for entry in self.entries(dataset) if entry.dataset == dataset]
-            return dataset, facts, [entry for entry in stored if entry.key in facts["entries"]]
-        return None
+        rows = self.execute("SELECT dataset, facts FROM runs WHERE id = ?", run)
+        if not rows:
+            return None
+        dataset, text = rows[0]
+        facts: dict[str, Any] = json.loads(text)
+        own = {(dataset, key) for key in facts["entries"]}
+        entries = [entry for entry in self.entries(dataset) if (entry.dataset, entry.key) in own]
+        return dataset, facts, entries
 
     @contextmanager
     def transaction(self) -> Iterator[sqlite3.Connection]:
@@ -243,9 +242,8 @@ class Ledger:
         """
         address = f"{self.path.absolute().as_uri()}?mode=rw"  # never make an empty file
         try:
-            with closing(
-                sqlite3.connect(address, timeout=self.wait, isolation_level=None, uri=True)
-            ) as connection:
+            connection = sqlite3.connect(address, timeout=self.wait, isolation_level=None, uri=True)
+            with closing(connection):
                 connection.execute("PRAGMA synchronous = EXTRA")
                 connection.execute("PRAGMA journal_mode = PERSIST")
                 connection.execute("BEGIN IMMEDIATE")
@@ -254,9 +252,8 @@ class Ledger:
         except sqlite3.OperationalError as error:
             raise RuntimeError(f"the ledger {self.path} could not be used: {error}") from error
         except sqlite3.DatabaseError as error:
-            raise InputError(
-                "ledger", self.path, f"must be a whole ledger file ({error}: restore a copy)"
-            ) from error
+            allowed = f"must be a whole ledger file ({error}: restore a copy)"
+            raise InputError("ledger", self.path, allowed) from error
 
     def execute(self, statement: str, *values: Any) -> list[tuple[Any, ...]]:
         """Return the rows of one statement, in a transaction of its own."""
@@ -264,15 +261,20 @@ class Ledger:
             return connection.execute(statement, values).fetchall()
 
 
-def _entries(connection: sqlite3.Connection, where: str, *values: str) -> list[LedgerEntry]:
-    return [
-        LedgerEntry(
-            dataset, key, np.frombuffer(orders, "<f8"), np.frombuffer(rdp, "<f8"), labels, description,
-            json.loads(facts), recorded, leak, TRIAL if kind == TRIAL else RELEASE,
-        )
-        for dataset, key, orders, rdp, labels, description, facts, recorded, leak, kind
-        in connection.execute(f"SELECT {_COLUMNS} FROM releases {where}", values)
-    ]  # fmt: skip
+def _entries(connection: sqlite3.Connection, where: str, *values: str | None) -> list[LedgerEntry]:
+    entries = []
+    for row in connection.execute(f"SELECT {_COLUMNS} FROM releases {where}", values):
+        dataset, key, orders, rdp, labels, description, facts, recorded, leak, kind = row
+        costs = (np.frombuffer(orders, "<f8"), np.frombuffer(rdp, "<f8"))
+        about = (labels, description, json.loads(facts), recorded, leak)
+        if kind != TRIAL:  # of an older version it is not known
+            kind = RELEASE
+        entries.append(LedgerEntry(dataset, key, *costs, *about, kind))
+    return entries
+
+
+def _as_bytes(values: Floats) -> bytes:
+    return values.astype("<f8").tobytes()
 
 
 def now() -> str:

@@ -24,21 +24,18 @@ class LedgerEntry:
     rdp: Floats  # [orders] Rényi cost; inf where there is no bound
     labels: bytes  # what was drawn
     description: str = ""
-    facts: Mapping[str, Any] | None = (
-        None  # what else is known without votes: noise, queries, how many labels
-    )
+    facts: Mapping[str, Any] | None = None  # what else is known without votes, such as queries
     recorded: str = ""  # UTC, ISO 8601; set by the ledger
     delta_cost: float = 0.0  # the part of δ that the entry uses itself
     kind: str = RELEASE
 
     def __post_init__(self) -> None:
         one_of("kind", self.kind, KINDS)
-        if len(self.orders) == 0 or not (np.diff(self.orders) > 0).all() or not self.orders[0] > 1:
+        if not len(self.orders) or not (np.diff(self.orders, prepend=1) > 0).all():
             raise InputError("orders", self.orders, "must be ascending, at least one, each above 1")
         if self.rdp.shape != self.orders.shape or not (self.rdp >= 0).all():
-            raise InputError(
-                "rdp", self.rdp, f"must be {len(self.orders)} costs of 0 or above, one per order"
-            )
+            allowed = f"must be {len(self.orders)} costs of 0 or above, one per order"
+            raise InputError("rdp", self.rdp, allowed)
 
     @property
     def neighbours(self) -> str | None:
@@ -46,16 +43,12 @@ class LedgerEntry:
         return (self.facts or {}).get("neighbours")
 
     def at(self, orders: Floats) -> Floats:
-        """Return the cost at any orders, [orders]: the cost at the next larger stored order, or
-        inf.
-        """
+        """Return the cost at any orders, [orders]: that at the next larger stored order, or inf."""
         return np.append(self.rdp, np.inf)[np.searchsorted(self.orders, orders)]
 
 
 def protect_the_same(entries: Sequence[LedgerEntry]) -> bool:
-    """Return whether all entries have the same neighbours: the unit of privacy, what names it, and
-    how it changes.
-    """
+    """Return whether all entries have the same neighbours: unit of privacy, and how it changes."""
     return len({entry.neighbours for entry in entries}) < 2
 
 

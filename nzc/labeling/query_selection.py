@@ -1,6 +1,4 @@
-"""Which public rows are asked, in which rounds. The choice uses public information only, at most
-the student.
-"""
+"""Which public rows are asked, in which rounds, by public information: at most the student."""
 
 import warnings
 from dataclasses import dataclass
@@ -35,47 +33,43 @@ class QuerySelection:
 
     def __post_init__(self) -> None:
         one_of("query_choice", self.choice, CHOICES)
-        for size in (
-            self.rounds
-            if isinstance(self.rounds, list)
-            else [1 if self.rounds is None else self.rounds]
-        ):
-            whole("rounds", size, 1)
+        if self.rounds is not None:
+            for size in self.rounds if isinstance(self.rounds, list) else [self.rounds]:
+                whole("rounds", size, 1)
 
     def sizes(self, queries: int | None, rows: int, student: bool, asks_student: bool) -> list[int]:
-        """Return how many of `rows` rows each round asks; `queries` in all, or all rows where that
-        is None.
+        """Return how many of `rows` rows each round asks.
 
-        student  whether there is a student to learn between rounds; asks_student: the mechanism
-                 uses it
+        queries       how many in all; None: all rows, or the sum of the rounds
+        student       whether there is a student to learn between rounds
+        asks_student  whether the mechanism uses it
         """
         by_student = self.choice in _BY_STUDENT
         if by_student and not student:
-            raise InputError(
-                "query_choice", self.choice, "must be first or random where there is no student"
-            )
-        total = sum(self.rounds) if isinstance(self.rounds, list) else rows
-        queries = total if queries is None else queries
+            allowed = "must be first or random where there is no student"
+            raise InputError("query_choice", self.choice, allowed)
+        if queries is None:
+            queries = sum(self.rounds) if isinstance(self.rounds, list) else rows
         whole("queries", queries, 1, rows, "(the public rows)")
-        if isinstance(self.rounds, list):
-            sizes = self.rounds
-            if queries != total:
-                raise InputError(
-                    "queries", queries, f"must be null, or the sum of rounds ({total})"
-                )
-        else:
-            count = self.rounds or (2 if student and (by_student or asks_student) else 1)
-            whole("rounds", count, 1, queries, "(one query each)")
-            sizes = [len(part) for part in np.array_split(np.empty(queries), count)]
+        sizes = self._sizes(queries, student and (by_student or asks_student))
         if len(sizes) > 1 and not student:
-            raise InputError(
-                "rounds", self.rounds, "must be 1 where there is no student to learn in between"
-            )
+            allowed = "must be 1 where there is no student to learn in between"
+            raise InputError("rounds", self.rounds, allowed)
         if len(sizes) == 1 and by_student:
-            raise InputError(
-                "rounds", self.rounds, f"must be 2 or more for query_choice={self.choice}"
-            )
+            allowed = f"must be 2 or more for query_choice={self.choice}"
+            raise InputError("rounds", self.rounds, allowed)
         return sizes
+
+    def _sizes(self, queries: int, uses_student: bool) -> list[int]:
+        if isinstance(self.rounds, list):
+            if queries != sum(self.rounds):
+                allowed = f"must be null, or the sum of rounds ({sum(self.rounds)})"
+                raise InputError("queries", queries, allowed)
+            return self.rounds
+        count = self.rounds or (2 if uses_student else 1)
+        whole("rounds", count, 1, queries, "(one query each)")
+        size, larger = divmod(queries, count)
+        return [size + 1] * larger + [size] * (count - larger)
 
     def choose(
         self,
@@ -94,27 +88,31 @@ class QuerySelection:
             return left[:size]
         if self.choice == REPRESENTATIVE and size:
             assert embedding is not None
-            doubt = None if student_probs is None else _entropy(student_probs[left]) + 1e-9
-            return left[_middles(embedding[left], size, rng, doubt)]
+            weights = None
+            if student_probs is not None:
+                weights = _entropy(student_probs[left]) + 1e-9
+            return left[_middles(embedding[left], size, rng, weights)]
         order = rng.permutation(left)
         if student_probs is not None and self.choice == "balanced":
-            predicted, rank = (
-                student_probs[order].argmax(axis=1),
-                np.empty(len(order), dtype=np.int64),
-            )
-            for label in np.unique(
-                predicted
-            ):  # all first rows of a class come before all second ones
-                rank[predicted == label] = np.arange((predicted == label).sum())
+            rank = _rank_in_class(student_probs[order])
             order = order[np.argsort(rank, kind="stable")]
         elif student_probs is not None and self.choice == "entropy":
-            order = order[np.argsort(-_entropy(student_probs[order]), kind="stable")]
+            certain = -_entropy(student_probs[order])
+            order = order[np.argsort(certain, kind="stable")]
         return order[:size]
 
 
+def _rank_in_class(probs: Floats) -> Ints:
+    """Return how many rows before each one have its predicted class."""
+    from pandas import Series  # takes half a second to import
+
+    predicted = Series(probs.argmax(axis=1))
+    return np.asarray(predicted.groupby(predicted).cumcount())
+
+
 def _entropy(probs: Floats) -> Floats:
-    p = np.maximum(probs, 1e-300)
-    return np.asarray(-(p * np.log(p)).sum(axis=1))
+    probs = np.maximum(probs, 1e-300)
+    return np.asarray(-(probs * np.log(probs)).sum(axis=1))
 
 
 def _middles(places: Floats, count: int, rng: Generator, weights: Floats | None) -> Ints:
@@ -123,16 +121,16 @@ def _middles(places: Floats, count: int, rng: Generator, weights: Floats | None)
     """
     from sklearn.cluster import KMeans
 
+    means = KMeans(count, n_init=10, random_state=int(rng.integers(2**31)))
+    if count >= 100:  # many clusters are alike whatever the start
+        means.n_init = 1
     with warnings.catch_warnings(action="ignore"):  # fewer distinct places than clusters
-        tries = 10 if count < 100 else 1  # many clusters are alike whatever the start
-        clusters = KMeans(count, n_init=tries, random_state=int(rng.integers(2**31))).fit(
-            places, sample_weight=weights
-        )
-    number = clusters.labels_
-    nearest = np.lexsort(
-        [np.linalg.norm(places - clusters.cluster_centers_[number], axis=1), number]
-    )
-    middles = nearest[np.unique(number[nearest], return_index=True)[1]]
-    middles = middles[np.argsort(-np.bincount(number, weights)[number[middles]], kind="stable")]
+        clusters = means.fit(places, sample_weight=weights)
+    cluster = clusters.labels_
+    distances = np.linalg.norm(places - clusters.cluster_centers_[cluster], axis=1)
+    nearest = np.lexsort([distances, cluster])
+    middles = nearest[np.unique(cluster[nearest], return_index=True)[1]]
+    heaviest = np.argsort(-np.bincount(cluster, weights)[cluster[middles]], kind="stable")
+    middles = middles[heaviest]
     others = np.setdiff1d(rng.permutation(len(places)), middles)[: count - len(middles)]
     return np.concatenate([middles, others])

@@ -1,6 +1,4 @@
-"""Random generators for noise: seeded for experiments, operating-system entropy for labels to be
-published.
-"""
+"""Random generators for noise: seeded, or of the operating system for labels to be published."""
 
 import secrets
 
@@ -10,8 +8,7 @@ SEEDED, SYSTEM = KINDS = ("seeded", "system")  # the values of the key `rng`
 
 
 def system_rng() -> ExactGenerator:
-    """Return a generator that no one can reproduce: ChaCha20 with a new 256-bit key from the
-    operating system.
+    """Return a generator that no one can reproduce: ChaCha20 with a new key of 256 bits.
 
     Use it in the process that made it. The noise of nzc is compared exactly
     (`accounting.exact_noise`).

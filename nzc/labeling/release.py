@@ -3,8 +3,15 @@
     votes (private)  →  LabelingSession.ask  →  labels (public)  →  LabelingSession.charge  →
     ledger (private)
 
-`ask` is the only place in a run where votes become labels; the mechanism draws them. `promise.py`
-says beforehand what they cost at most, `LabelingSession.epsilon` afterwards what they have cost.
+Votes become labels in `LabelingSession.ask` and nowhere else in a run, in four steps:
+
+1. draw    the mechanism draws labels, or noisy counts, for all queries of the round
+2. admit   labels, which are public, decide which queries answers and budget still allow
+3. price   what the admitted queries cost at these votes; this stays private
+4. record  the round, under the key that the ledger will know it by
+
+`bound.py` says beforehand what all rounds cost at most, `LabelingSession.epsilon` afterwards what
+they have cost.
 
 Without a new privacy proof you may change which public rows are asked, by public facts and the
 student only, and how a student learns. You may not change what looks at votes (noise, screen,
@@ -14,7 +21,6 @@ budget, plan), the order ask, charge, learn, or that an unfinished run draws its
 import json
 from dataclasses import dataclass, replace
 from functools import reduce
-from itertools import takewhile
 from operator import add
 
 import numpy as np
@@ -22,12 +28,12 @@ import numpy as np
 from nzc.accounting import Cost, Epsilon
 from nzc.accounting.cost import cost_curve
 from nzc.accounting.privacy_filter import PrivacyFilter
-from nzc.labeling.bound import Promise
+from nzc.labeling.bound import Promise, Round, admits_answered
 from nzc.labeling.group_budgets import total_weight
 from nzc.labeling.ledger_entry import total_epsilon
 from nzc.labeling.run_ledger import RunLedger, question
-from nzc.labeling.smoothing import expected_records, mixed, smooth, with_sums
-from nzc.mechanisms import ABSTAIN, NoisyArgmax, OwnLabels
+from nzc.labeling.smoothing import NoisyTotals, expected_records, smooth
+from nzc.mechanisms import ABSTAIN, OwnLabels
 from nzc.storage.fingerprint import describe
 from nzc.teachers import VoteHistograms
 from nzc.types import AnyArray, Bools, Floats, Ints
@@ -38,23 +44,44 @@ _PRECISION = 1e-3
 
 
 @dataclass(frozen=True, repr=False)
-class QueryRound:
-    """One round of queries."""
+class Queries:
+    """Asked rows of the pool, with all that a mechanism sees of them. The votes are private."""
 
-    mechanism: NoisyArgmax
+    rows: Ints  # [queries]
+    votes: Ints  # [queries, classes]
+    student_probs: Floats | None  # [queries, classes]; None: there is no student yet
+
+    def first(self, number: int) -> "Queries":
+        """Return so many of them."""
+        probs = self.student_probs
+        if probs is not None:
+            probs = probs[:number]
+        return Queries(self.rows[:number], self.votes[:number], probs)
+
+
+@dataclass(frozen=True, repr=False)
+class Draw:
+    """What a mechanism drew for the queries of a round, before limits refuse some of them."""
+
+    released: Ints  # [queries] labels, or [queries, classes] noisy counts
+    labels: Ints  # [queries] ABSTAIN where there is none
+    nonce: bytes  # identifies the draw where noise is the operating system's
+    key: str  # a hash of what it was drawn for
+
+
+@dataclass(frozen=True, repr=False)
+class QueryRound:
+    """One round of queries that was asked."""
+
+    planned: Round
     rows: Ints  # [queries] asked rows of the pool, in the order of asking
     labels: Ints  # [queries] released labels, ABSTAIN where none was released
-    counts: (
-        Ints | None
-    )  # [queries, classes] released noisy counts; None: the mechanism releases labels only
-    sums: (
-        Ints | None
-    )  # [queries] how many vote for each row, where that follows from public features; else None
-    cost: Cost  # of all queries of the round where a screen decides where asking stops: it could have gone on
+    cost: Cost  # behind a screen, which may end the asking, of all queries that were drawn
     drawn: Bools  # [queries of the cost] whether each of them had an answer
-    spent: float  # what the round took from the budget, in the filter's unit
     key: str  # the ledger's
     question: str  # a hash of what the round asks, by public facts
+    counts: Ints | None = None  # [queries, classes] released noisy counts; None: labels only
+    sums: Ints | None = None  # [queries] how many vote, where public features tell that; else None
 
     @property
     def answered(self) -> int:
@@ -62,165 +89,212 @@ class QueryRound:
         return int((self.labels != ABSTAIN).sum())
 
     @property
+    def spent(self) -> float:
+        """What the round took from the budget, in the filter's unit."""
+        return self.planned.filter.spends(len(self.rows), self.answered)
+
+    @property
     def worst_case(self) -> Cost:
         """What these labels cost at most, whatever the votes."""
-        return self.mechanism.promise(len(self.rows), self.answered)
+        return self.planned.mechanism.promise(len(self.rows), self.answered)
 
 
 class LabelingSession:
-    """All rounds of one run, out of a pool of `rows` public rows; `public` [rows, ...] is what
-    these contain.
+    """All rounds of one run, out of a pool of `rows` public rows.
+
+    public  what these contain, [rows, ...]; None: nothing is known of them
     """
 
     def __init__(
         self, promise: Promise, rows: int, ledger: RunLedger, public: AnyArray | None = None
     ) -> None:
-        self.promise, self.policy, self.ledger, self._public = (
-            promise,
-            promise.policy,
-            ledger,
-            public,
-        )
+        self.promise = promise
+        self.policy = promise.policy
+        self.ledger = ledger
         self.released = np.full(rows, ABSTAIN)
-        self.probabilities: Floats | None = None
-        self.mixed = 0.0  # how much classes mix in a cell (`smoothing.mixed`)
-        self.voters, self.classes = (
-            0,
-            0,
-        )  # how many vote, teachers or records in cells, and for how many classes
+        self.probabilities: Floats | None = None  # [rows, classes] by `infer`
+        self.mixed = 0.0  # how much classes mix in a cell (`NoisyTotals.mixed`)
+        self.voters = 0  # teachers, or records in cells
+        self.classes = 0
         self.rounds: list[QueryRound] = []
-        self._mechanisms = [
-            json.dumps(describe(mechanism), sort_keys=True) for mechanism in promise.mechanisms
-        ]
+        self.answered = 0  # labels of all rounds
+        self.spent = 0.0  # of the budget, in the filter's unit
+        self._public = public
+
+    @property
+    def planned(self) -> Round:
+        """The next round."""
+        return self.promise.rounds[len(self.rounds)]
 
     def choose(self, student_probs: Floats | None = None, embedding: Floats | None = None) -> Ints:
-        """Return the pool's rows to ask next, by public facts: class probabilities [pool, classes]
-        and places.
+        """Return the pool's rows to ask next, by public facts.
+
+        student_probs, embedding  class probabilities and places of the pool, [pool, ...]
         """
-        number = len(self.rounds)
         left = np.setdiff1d(np.arange(len(self.released)), self.rows)
-        rng = np.random.default_rng([self.policy.seed, 4, number])
-        return self.policy.selection.choose(
-            left, self.promise.sizes[number], student_probs, rng, embedding
-        )
+        rng = np.random.default_rng([self.policy.seed, 4, len(self.rounds)])
+        return self.policy.selection.choose(left, self.planned.size, student_probs, rng, embedding)
 
     def coins(self, rows: Ints) -> AnyArray | None:
-        """Return a secret key of 256 bits, for the samples of records that vote on these rows;
-        None: all may vote.
+        """Return a secret key of 256 bits, for the samples of records that vote on these rows.
+
+        None: all records may vote.
         """
-        number = len(self.rounds)
-        if self.promise.mechanisms[number].adjacency.probability == 1:
+        if self.planned.mechanism.adjacency.probability == 1:
             return None
-        asked = self._key(number, rows, "samples")
-        return self.ledger.draw(
-            [8, number], asked, lambda rng: rng.integers(2**64, size=4, dtype=np.uint64)
-        )[0]
+        key, _ = self.ledger.draw(
+            [8, len(self.rounds)],
+            self._key(rows, "samples"),
+            lambda rng: rng.integers(2**64, size=4, dtype=np.uint64),
+        )
+        return key
 
     def ask(
         self, votes: VoteHistograms, rows: Ints, student_probs: Floats | None = None
     ) -> QueryRound:
-        """Ask the rows that `choose` returned, by the student's class probabilities [pool,
-        classes].
+        """Ask the rows that `choose` returned. Privacy boundary: votes go in, labels come out.
+
+        student_probs  class probabilities of the student, [pool, classes]; None: there is none yet
         """
-        number, policy, self.voters, self.classes = (
-            len(self.rounds),
-            self.policy,
-            votes.teachers,
-            votes.votes.shape[1],
+        self.voters = votes.teachers
+        self.classes = votes.votes.shape[1]
+        if student_probs is not None:
+            student_probs = student_probs[rows]
+        queries = Queries(rows, votes.votes[rows], student_probs)
+
+        draw = self._draw(queries)
+        admitted = self._admit(draw.labels)
+        cost = self._price(queries, draw, admitted)
+        return self._record(queries, draw, admitted, cost)
+
+    def _draw(self, queries: Queries) -> Draw:
+        """Draw labels for all queries; an unfinished run that asks again gets the same draw."""
+        mechanism = self.planned.mechanism
+        key = self._key(queries.rows, queries.votes, queries.student_probs)
+        released, nonce = self.ledger.draw(
+            [2, len(self.rounds)],
+            key,
+            lambda rng: mechanism.release(queries.votes, rng, queries.student_probs),
         )
-        mechanism, privacy_filter = self.promise.mechanisms[number], self.promise.filters[number]
-        probs, private = None if student_probs is None else student_probs[rows], votes.votes[rows]
-        asked, drawn_for = self._key(number, rows, probs), self._key(number, rows, private, probs)
-        # Privacy boundary: below, votes are used for the labels' cost and the ledger's key only,
-        # which are private.
-        drawn, nonce = self.ledger.draw(
-            [2, number], drawn_for, lambda rng: mechanism.release(private, rng, probs)
-        )
-        passed, screened = mechanism.labels_of(drawn) != ABSTAIN, mechanism.screen is not None
-        admitted, spent = np.ones(len(rows), dtype=bool), 0.0
-        if policy.answers is not None:
-            admitted = PrivacyFilter(policy.answers, 0, 1).admit(
-                passed, sum(past.answered for past in self.rounds)
-            )
-        if privacy_filter is not None:
-            admitted &= privacy_filter.admit(passed, sum(past.spent for past in self.rounds))
-            spent = privacy_filter.spends(int(admitted.sum()), int(passed[admitted].sum()))
-        # Behind a screen, noise decides where asking stops. The law then contains the queries that
-        # might have followed.
-        whole = mechanism.cost(private, drawn, probs) if screened else None
-        rows, drawn, kept = rows[admitted], drawn[admitted], private[admitted]
-        probs = None if probs is None else probs[admitted]
-        cost = mechanism.cost(kept, drawn, probs) if whole is None else whole
+        return Draw(released, mechanism.labels_of(released), nonce, key)
+
+    def _admit(self, labels: Ints) -> int:
+        """Return how many queries, from the first on, the limits of answers and budget admit.
+
+        It sees labels only, so where the asking stops tells no more of the votes than these do.
+        """
+        passes = labels != ABSTAIN
+        admits = self.planned.filter.admit(passes, self.spent)
+        if self.policy.answers is not None:
+            at_most = PrivacyFilter(self.policy.answers, 0, 1)
+            admits &= at_most.admit(passes, self.answered)
+        return int(admits.sum())
+
+    def _price(self, queries: Queries, draw: Draw, admitted: int) -> Cost:
+        """Return what the labels cost at these votes.
+
+        Behind a screen, noise decides where asking stops. The law then contains the queries that
+        might have followed, so these are paid as well.
+        """
+        mechanism = self.planned.mechanism
+        if mechanism.screen is None:
+            queries = queries.first(admitted)
+        released = draw.released[: len(queries.rows)]
+        return mechanism.cost(queries.votes, released, queries.student_probs)
+
+    def _record(self, queries: Queries, draw: Draw, admitted: int, cost: Cost) -> QueryRound:
+        """Add the round with its released labels; `charge` writes it to the ledger."""
+        planned = self.planned
+        mechanism = planned.mechanism
+        asked = self._key(queries.rows, queries.student_probs)
+        queries = queries.first(admitted)
+        released = draw.released[:admitted]
         key = self._key(
-            number, rows, kept, probs, drawn.astype("<i8"), nonce, drawn_for if screened else None
+            queries.rows,
+            queries.votes,
+            queries.student_probs,
+            released.astype("<i8"),
+            draw.nonce,
+            None if mechanism.screen is None else draw.key,
         )
-        labels, counts = mechanism.labels_of(drawn), drawn if mechanism.releases_counts else None
-        sums = kept.sum(axis=1) if isinstance(mechanism.adjacency, OwnLabels) else None
-        passed = passed if screened else passed[admitted]
-        self.rounds.append(
-            QueryRound(mechanism, rows, labels, counts, sums, cost, passed, spent, key, asked)
-        )
-        self.released[rows] = labels
-        return self.rounds[-1]
+        labels = draw.labels[:admitted]
+        drawn = draw.labels[: cost.queries] != ABSTAIN
+        last = QueryRound(planned, queries.rows, labels, cost, drawn, key, asked)
+        if mechanism.releases_counts:
+            last = replace(last, counts=released)
+        if isinstance(mechanism.adjacency, OwnLabels):
+            last = replace(last, sums=queries.votes.sum(axis=1))
+        self.rounds.append(last)
+        self.answered += last.answered
+        self.spent += last.spent
+        self.released[last.rows] = labels
+        return last
+
+    def _key(self, rows: Ints, *parts: object) -> str:
+        """Return a hash of what the next round asks: how, which rows, votes and student; and draws.
+
+        It depends on the neighbours too: an entry of the ledger, and the words in it, are of one
+        kind of neighbours.
+        """
+        mechanism = json.dumps(describe(self.planned.mechanism), sort_keys=True)
+        facts = mechanism, self.promise.epsilon, self.policy.seed, len(self.rounds) + 1
+        content = None
+        if self._public is not None:
+            content = self._public[rows]
+        return question(*facts, self.ledger.neighbours, rows, content, *parts)
 
     def charge(self) -> None:
         """Record the last round in the ledger, before anyone sees its labels."""
         last = self.rounds[-1]
-        if last.cost.exact is not None and len(last.rows):
-            facts = {"asked": len(last.rows), "answered": last.answered, "question": last.question}
-            self.ledger.add(
-                last.key,
-                last.cost,
-                delta_cost=last.cost.delta_cost,
-                labels=last.labels.astype("<i8").tobytes(),
-                description=repr(last.mechanism),
-                facts=facts,
-            )
+        if last.cost.exact is None or not len(last.rows):
+            return
+        self.ledger.add(
+            last.key,
+            last.cost,
+            delta_cost=last.cost.delta_cost,
+            labels=last.labels.astype("<i8").tobytes(),
+            description=repr(last.planned.mechanism),
+            facts={"asked": len(last.rows), "answered": last.answered, "question": last.question},
+        )
 
     def training_labels(self, student_probs: Floats | None) -> Ints:
-        """Return the labels [pool] that the student learns from: the released and the reinforced
-        ones.
-        """
+        """Return the labels [pool] that a student learns from: released and reinforced ones."""
         labels = self.released.copy()
         if student_probs is not None:
-            labels[self.rows] = self.policy.mechanism.reinforce(
-                labels[self.rows], student_probs[self.rows]
-            )
+            rows = self.rows
+            labels[rows] = self.policy.mechanism.reinforce(labels[rows], student_probs[rows])
         return labels
 
     def infer(self, places: Floats | None) -> None:
-        """Let class probabilities follow from all released counts, and labels from the
-        probabilities.
+        """Let class probabilities follow from all released counts, and labels from these.
 
         places  of the pool in a public representation, whose neighbors share counts; None: asked
-                rows alone get them
+                rows alone get probabilities
         """
-        if (counts := self.counts) is None:
+        if self.counts is None:
             return
-        noise = self.promise.mechanisms[0].noise
+        rows = self.rows
+        counts = self.counts.astype(np.float64)
+        noise = self.policy.mechanism.noise
         if places is None:  # how likely each class has the largest count
             self.probabilities = np.zeros((len(self.released), counts.shape[1]))
-            self.probabilities[self.rows] = np.exp(noise.log_law(counts.astype(np.float64)))
+            self.probabilities[rows] = np.exp(noise.log_law(counts))
         else:
-            released = (
-                counts.astype(np.float64),
-                np.full(len(counts), float(self.voters)),
-                noise.deviation,
-            )
-            if (
-                not self.policy.mechanism.adjacency.everywhere
-            ):  # teachers differ about a row that has one class
-                voters = (
-                    total_weight(self.voters, self.policy.shares, counts)
-                    if self.policy.shares
-                    else self.voters
-                )
-                released = released[0], expected_records(places, self.rows, voters), noise.deviation
-                if (sums := self.rounds[0].sums) is not None:
-                    released = with_sums(released[0], sums, noise.deviation)
-                self.mixed = mixed(*released)
-            self.probabilities = smooth(places, self.rows, *released, self.mixed)
-        self.released[self.rows] = self.probabilities[self.rows].argmax(axis=1)
+            self.probabilities = self._smoothed(counts, places)
+        self.released[rows] = self.probabilities[rows].argmax(axis=1)
+
+    def _smoothed(self, counts: Floats, places: Floats) -> Floats:
+        mechanism = self.policy.mechanism
+        expected = np.full(len(counts), float(self.voters))
+        if not mechanism.adjacency.everywhere:
+            voters = total_weight(self.voters, self.policy.shares, counts)
+            expected = expected_records(places, self.rows, voters)
+        totals = NoisyTotals(counts, expected, mechanism.noise.deviation)
+        if self.rounds[0].sums is not None:
+            totals = totals.with_sums(self.rounds[0].sums)
+        if not mechanism.adjacency.everywhere:  # teachers differ about a row of one class
+            self.mixed = totals.mixed
+        return smooth(places, self.rows, totals, self.mixed)
 
     @property
     def rows(self) -> Ints:
@@ -229,102 +303,97 @@ class LabelingSession:
 
     @property
     def counts(self) -> Ints | None:
-        """The released noisy counts of all rows asked so far, [queries, classes]; None: none were
-        released.
-        """
+        """The released noisy counts of all asked rows, [queries, classes]; None: there are none."""
         counts = [past.counts for past in self.rounds if past.counts is not None]
         return np.concatenate(counts) if counts else None
 
-    def _key(self, number: int, rows: Ints, *parts: object) -> str:
-        """Return a hash of what round `number` asks: how, which rows, votes and student; and of
-        what was drawn.
-
-        It depends on the neighbours too: an entry of the ledger, and the words in it, are of one
-        kind of neighbours.
-        """
-        content = None if self._public is None else self._public[rows]
-        facts = (
-            self._mechanisms[number],
-            self.promise.epsilon,
-            self.policy.seed,
-            number + 1,
-            self.ledger.neighbours,
-        )
-        return question(*facts, rows, content, *parts)
-
     def epsilon(self) -> Epsilon:
-        """Return every ε of all rounds. RuntimeError: the labels cost more than promised, by a
-        fault of nzc.
+        """Return every ε of all rounds.
+
+        RuntimeError: the labels cost more than promised, by a fault of nzc.
         """
-        promise, delta, promised = self.promise, self.policy.delta, self.promise.epsilon
-        most = sum(
-            (past.worst_case for past in self.rounds), promise.cost_of_bound
-        ).data_independent(delta)
-        if most > promised * (1 + _PRECISION):  # no file of the run is written yet
-            why = f"these labels cost up to ε = {most:.6g}, and ε = {promised:.6g} was promised"
-            raise RuntimeError(f"{why}. This is an error of nzc; no result is written")
+        promise = self.promise
+        delta = self.policy.delta
+        self._require_promise_kept()
         cost = reduce(add, (past.cost for past in self.rounds))
-        sanitised, epsilon = self._sanitised(cost), cost.epsilon(delta)
-        counted, trials = self.ledger.split()
-        whole = sum(len(past.drawn) for past in self.rounds) == len(self.rows)
-        return replace(
-            epsilon,
-            exact=None if epsilon.exact is None else min(epsilon.exact, promised),
-            exact_lower=epsilon.exact_lower if whole else None,
+        sanitised = self._sanitised(cost)
+        epsilon = replace(
+            cost.epsilon(delta),
             published=promise.published(sanitised),
             published_delta=promise.bound[1] if sanitised is None else delta,
-            data_independent=promised,
+            data_independent=promise.epsilon,
             sanitised=sanitised,
-            audited=None
-            if self.policy.audit_trials is None
-            else self._audit(self.policy.audit_trials),
-            ledger_released=None if cost.exact is None else total_epsilon(counted, delta),
-            ledger_total=None if cost.exact is None else total_epsilon(trials + counted, delta),
+            audited=self._audit(),
         )
+        if cost.queries > len(self.rows):
+            epsilon = replace(epsilon, exact_lower=None)  # it counts labels that nobody sees
+        if epsilon.exact is None:
+            return epsilon
+        counted, trials = self.ledger.split()
+        return replace(
+            epsilon,
+            exact=min(epsilon.exact, promise.epsilon),
+            ledger_released=total_epsilon(counted, delta),
+            ledger_total=total_epsilon(trials + counted, delta),
+        )
+
+    def _require_promise_kept(self) -> None:
+        """Raise RuntimeError where the labels may cost more; no file of the run is written yet."""
+        promised = self.promise.epsilon
+        costs = (past.worst_case for past in self.rounds)
+        most = sum(costs, self.promise.cost_of_bound).data_independent(self.policy.delta)
+        if most > promised * (1 + _PRECISION):
+            why = f"these labels cost up to ε = {most:.6g}, and ε = {promised:.6g} was promised"
+            raise RuntimeError(f"{why}. This is an error of nzc; no result is written")
 
     def curve(self, points: int) -> tuple[Ints, dict[str, Floats]]:
         """Return how ε grew over all rounds (accounting.cost.cost_curve)."""
-        labels, curves = cost_curve(
-            [(past.cost, past.drawn) for past in self.rounds], self.policy.delta, points
-        )
-        kept = labels <= sum(past.answered for past in self.rounds)
-        return labels[kept], {name: curve[kept] for name, curve in curves.items()}
+        parts = [(past.cost, past.drawn) for past in self.rounds]
+        labels, curves = cost_curve(parts, self.policy.delta, points)
+        released = labels <= self.answered
+        return labels[released], {name: curve[released] for name, curve in curves.items()}
 
     def _sanitised(self, cost: Cost) -> float | None:
-        """Release the data-dependent bound with noise, and record that; None: it is not published."""
-        if (plan := self.promise.plan) is None:
+        """Release the data-dependent bound with noise, and record that; None: there is no plan."""
+        plan = self.promise.plan
+        if plan is None:
             return None
-        drawn_for, delta = (
-            question(plan, self.policy.delta, [past.key for past in self.rounds]),
-            self.policy.delta,
-        )
+        delta = self.policy.delta
+        key = question(plan, delta, [past.key for past in self.rounds])
         drawn, nonce = self.ledger.draw(
-            [3], drawn_for, lambda rng: np.array([cost.sanitised(delta, rng, plan)])
+            [3], key, lambda rng: np.array([cost.sanitised(delta, rng, plan)])
         )
-        about = {
-            "labels": drawn.tobytes(),
-            "description": f"ε sanitised of {self.policy.mechanism}",
-        }
-        self.ledger.add(question(drawn_for, drawn, nonce), self.promise.bound_cost, **about)
+        self.ledger.add(
+            question(key, drawn, nonce),
+            self.promise.bound_cost,
+            labels=drawn.tobytes(),
+            description=f"ε sanitised of {self.policy.mechanism}",
+        )
         return float(drawn[0])
 
-    def _audit(self, trials: int) -> float | None:
-        """Audit only the most expensive mechanism of the run, with at most as many queries as could
-        be answered.
+    def _audit(self) -> float | None:
+        """Audit only the most expensive mechanism, with as many queries as could be answered.
+
+        None: no audit is wanted, or there is no law to audit.
         """
-        policy, promise = self.policy, self.promise
+        policy = self.policy
+        if policy.audit_trials is None:
+            return None
         dearest = max(
             self.rounds, key=lambda past: past.worst_case.data_independent(policy.delta)
-        ).mechanism
-        queries = sum(len(past.rows) for past in self.rounds if past.mechanism == dearest)
-        queries = queries if policy.answers is None else min(queries, policy.answers)
-        if (privacy_filter := promise.filters[promise.mechanisms.index(dearest)]) is not None:
-            # The audit answers every query it asks, so the budget admits fewer queries than in a
-            # run with a screen.
-            before = sum(
-                past.spent
-                for past in takewhile(lambda past: past.mechanism != dearest, self.rounds)
-            )
-            queries = int(privacy_filter.admit(np.ones(queries, dtype=bool), before).sum())
+        ).planned
+        queries = 0
+        spent = 0.0
+        for past in self.rounds:
+            if past.planned.mechanism == dearest.mechanism:
+                queries += len(past.rows)
+            elif not queries:  # it came before
+                spent += past.spent
+        if policy.answers is not None:
+            queries = min(queries, policy.answers)
+        # It answers all queries, so the budget admits fewer of them than in a run with a screen.
+        queries = admits_answered(dearest.filter, queries, spent)
         rng = np.random.default_rng([policy.seed, 3])
-        return dearest.audit(self.voters, self.classes, queries, trials, policy.delta, rng)
+        return dearest.mechanism.audit(
+            self.voters, self.classes, queries, policy.audit_trials, policy.delta, rng
+        )

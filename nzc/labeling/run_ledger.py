@@ -2,7 +2,7 @@
 
 import secrets
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import InitVar, dataclass, field
 from functools import cached_property
 from hashlib import sha256
 from pathlib import Path
@@ -13,73 +13,58 @@ import numpy as np
 from nzc.accounting import Cost
 from nzc.accounting.data_independent import WorstCaseCost
 from nzc.accounting.rdp import ORDERS
-from nzc.labeling import totals as people
 from nzc.labeling.ledger import Ledger
 from nzc.labeling.ledger_entry import RELEASE, TRIAL, LedgerEntry
 from nzc.labeling.randomness import SEEDED, SYSTEM, system_rng
+from nzc.labeling.totals import People
 from nzc.types import AnyArray, Ints
 
 
 @dataclass
 class RunLedger:
-    """The draws and entries of one run, as releases where noise is the operating system's, else as
-    trials.
-    """
+    """The draws and entries of one run: trials where noise is seeded, else releases."""
 
     path: Path
     dataset: str  # digest of the private data whose privacy is spent
-    name: (
-        str | None
-    )  # of the people whom these data are about (`Ledger.name`); None: they have none
+    name: str | None  # of the people whom these data are about (`Ledger.name`); None: no name
     rng: str  # where noise comes from: seeded, with `seed`, or system
     seed: int
     wait: float
     neighbours: str  # which private datasets the run's costs compare (`Teachers.neighbours`)
     limit: float | None = (
-        None  # budget.total: ε of all that may be published about these people; None: no limit
+        None  # budget.total: ε of all published about these people; None: no limit
     )
     entries: dict[str, LedgerEntry] = field(default_factory=dict)  # in the ledger, by key
-    keys: Ints | None = field(
-        default=None, repr=False
-    )  # of the groups, or else of the ids of these data
-    _draws: list[str] = field(
-        default_factory=list
-    )  # questions for which operating-system noise was drawn
+    keys: InitVar[Ints | None] = None  # ignored
+    stranger: str = field(default="", init=False)  # nothing is searched any more
+    _draws: list[str] = field(default_factory=list)  # keys of operating-system noise that was drawn
 
     def check(self, bound: Callable[[], tuple[float, float]]) -> None:
-        """Raise InputError where a file is no whole ledger, or where budget.total forbids to
-        publish this run.
+        """Raise InputError where the file is no whole ledger, or budget.total forbids this run.
 
         bound  returns ε and δ of the run, where a limit needs them
         """
-        if self.path.exists():
-            self.ledger.entries(self.dataset)
-            limit = people.limit_of(self.ledger, self.dataset, self.name, self.limit)
-            if limit is not None and self.rng == SYSTEM:
-                people.total_with(
-                    self.ledger, self.dataset, self.name, (*bound(), self.neighbours), limit
-                )
-
-    @property
-    def stranger(self) -> str:
-        """Which data may be about the same people, in a line (`people.stranger`)."""
-        known = self.keys is not None and self.path.exists()
-        return (
-            people.stranger(self.ledger, self.dataset, self.name, "dataset.name=", self.keys)
-            if known
-            else ""
-        )
+        if not self.path.exists():
+            return
+        self.ledger.entries(self.dataset)
+        people = People(self.ledger, self.dataset, self.name)
+        limit = people.limit(self.limit)
+        if limit is not None and self.rng == SYSTEM:
+            people.total_with((*bound(), self.neighbours), limit)
 
     @property
     def repeats(self) -> int:
         """How many releases from these data answer the question of this run's first one, itself
         included.
         """
-        if self.rng != SYSTEM:
+        if self.rng != SYSTEM or not self.entries:
             return 0
-        releases = [entry for entry in self.split()[0] if entry.dataset == self.dataset]
-        questions = [((entry.facts or {}).get("question"), entry.neighbours) for entry in releases]
-        return questions.count(questions[0]) if questions else 0
+        questions = [
+            ((entry.facts or {}).get("question"), entry.neighbours)
+            for entry in self.split()[0]
+            if entry.dataset == self.dataset
+        ]
+        return questions.count(questions[0])
 
     @cached_property
     def ledger(self) -> Ledger:
@@ -98,11 +83,10 @@ class RunLedger:
         if self.rng == SEEDED:
             return draw(np.random.default_rng([self.seed, *stream])), b""
         drawn = draw(system_rng())
-        kept = self.ledger.keep_draw(
-            self.dataset, question, secrets.token_bytes(16) + drawn.tobytes()
-        )
+        fresh = secrets.token_bytes(16) + drawn.tobytes()
+        stored = self.ledger.keep_draw(self.dataset, question, fresh)
         self._draws.append(question)
-        return np.frombuffer(kept[16:], drawn.dtype).reshape(drawn.shape).copy(), kept[:16]
+        return np.frombuffer(stored[16:], drawn.dtype).reshape(drawn.shape).copy(), stored[:16]
 
     def add(self, key: str, cost: Cost | WorstCaseCost, **about: Any) -> None:
         """Record an entry of this run: the other fields of LedgerEntry. It is on disk when this
@@ -111,8 +95,6 @@ class RunLedger:
         kind = TRIAL if self.rng == SEEDED else RELEASE
         if self.name is not None and not self.entries:
             self.ledger.name(self.dataset, self.name)
-        if self.keys is not None and not self.entries:
-            people.remember(self.ledger, self.dataset, self.keys)
         if self.limit is not None and kind == RELEASE:
             self.ledger.limit(self.dataset, self.limit)
         about["facts"] = {**about.get("facts", {}), "neighbours": self.neighbours}
@@ -120,27 +102,29 @@ class RunLedger:
         self.entries[key] = self.ledger.record(entry)
 
     def split(self) -> tuple[list[LedgerEntry], list[LedgerEntry]]:
-        """Return this run's entries, even forgotten ones, and all releases of the dataset; and
+        """Return this run's entries, even forgotten ones, with all releases of the dataset; and
         trials of other runs.
         """
-        recorded = self.ledger.entries(self.dataset) if self.entries else []
-        others = [
-            entry
-            for entry in recorded
-            if entry.dataset != self.dataset or entry.key not in self.entries
-        ]
-        releases = [entry for entry in others if entry.kind == RELEASE]
-        return [*self.entries.values(), *releases], [
-            entry for entry in others if entry.kind == TRIAL
-        ]
+        counted = list(self.entries.values())
+        trials = []
+        if not counted:
+            return counted, trials
+        for entry in self.ledger.entries(self.dataset):
+            if entry.dataset == self.dataset and entry.key in self.entries:
+                continue
+            if entry.kind == RELEASE:
+                counted.append(entry)
+            else:
+                trials.append(entry)
+        return counted, trials
 
     def finish(self, digests: Mapping[str, str], facts: Mapping[str, Any]) -> None:
         """Record a finished run: the SHA-256 of its files by name, and of what ε follows. A later
         run draws anew.
         """
         if self.rng != SEEDED:
-            whole = {"files": dict(digests), "entries": list(self.entries), **facts}
-            self.ledger.finish_run(digests["result.json"], self.dataset, whole, self._draws)
+            facts = {"files": dict(digests), "entries": list(self.entries), **facts}
+            self.ledger.finish_run(digests["result.json"], self.dataset, facts, self._draws)
 
 
 def question(*parts: object) -> str:
@@ -149,10 +133,8 @@ def question(*parts: object) -> str:
     """
     key = sha256()
     for part in parts:
-        whole = (
-            f"{part.dtype}{part.shape}".encode() + part.tobytes()
-            if isinstance(part, np.ndarray)
-            else None
-        )
-        key.update(repr(part).encode() if whole is None else whole)
+        if isinstance(part, np.ndarray):
+            key.update(f"{part.dtype}{part.shape}".encode() + part.tobytes())
+        else:
+            key.update(repr(part).encode())
     return key.hexdigest()

@@ -1,8 +1,11 @@
-"""Released noisy counts of the asked rows become class probabilities of all public rows, at no
-further cost.
+"""Smoothing: noisy counts of the asked rows become class probabilities of all public rows.
+
+This is post-processing of released counts, so it costs nothing further.
 """
 
-from typing import Any
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from scipy.special import softmax
@@ -16,119 +19,170 @@ from nzc.types import Floats, Ints
 _WIDTHS = (0.1, 0.14, 0.2, 0.28, 0.4, 0.56, 0.8, 1.1)
 _VARIANCES = np.array([0.03, 0.1, 0.2, 0.4, 0.8, 1.5, 3])[:, None]
 _OWN = (0.0, 0.03, 0.2)
-_USUAL_WIDTH, _USUAL_VARIANCE = 0.4, 0.8
-_SIZES = 0.5  # standard deviation of a class's share of all records about the expected one, as a part of 1/classes
+_USUAL_WIDTH = 0.4
+_USUAL_VARIANCE = 0.8
+#: Standard deviation of a class's share of all records about the expected one, times the classes.
+_SIZES = 0.5
 _CENTERS = 400  # so many public rows span the functions that the smoother knows
+
+
+@dataclass(frozen=True)
+class NoisyTotals:
+    """Released noisy counts, with what public facts say of them."""
+
+    counts: Floats  # [asked rows, classes]
+    expected: Floats  # [asked rows] how many votes each should have in all
+    noise_std: float  # of one count
+
+    def with_sums(self, sums: Ints) -> "NoisyTotals":
+        """Return these where the sum of each row is public: its share of the noise goes."""
+        classes = self.counts.shape[1]
+        excess = (self.counts.sum(axis=1) - sums) / classes
+        noise_std = self.noise_std * (1 - 1 / classes) ** 0.5
+        return NoisyTotals(self.counts - excess[:, None], sums.astype(np.float64), noise_std)
+
+    @property
+    def mixed(self) -> float:
+        """How much classes mix in cells: 0 if a cell's records have one class, 1 if every second
+        pair differs.
+        """
+        cells, classes = self.counts.shape
+        squares = (self.counts**2).sum() - self.counts.size * self.noise_std**2
+        same = squares / max((self.expected**2).sum(), 1e-12)
+        trust = max(0.0, 1 - classes / cells)  # few cells tell little
+        return float(np.clip(2 - 2 * same, 0, 1) * trust)
+
+    @property
+    def shares(self) -> Floats:
+        """The shares of all classes, [classes].
+
+        They are equal, but for as much of the released totals as noise cannot explain.
+        """
+        cells, classes = self.counts.shape
+        total = max(self.expected.sum(), 1e-12)
+        apart = self.counts.sum(axis=0) / total - 1 / classes
+        by_noise = cells * (self.noise_std / total) ** 2
+        trust = max(0.0, 1 - 2 * classes * by_noise / max((apart**2).sum(), 1e-300))
+        return np.asarray(_to_simplex((1 / classes + trust * apart)[None])[0])
+
+
+class _Regression(NamedTuple):
+    """A Bayesian linear regression, with one prior variance for all weights."""
+
+    log_likelihood: float
+    weights: Floats  # [functions, classes]
+    spread: Floats  # [functions, functions] a root of the covariance of the weights
+    variance: float  # of the prior
+
+
+class _Kernel(NamedTuple):
+    """The functions of a kernel, the share that cells have of their own, and how well both fit."""
+
+    score: float
+    regression: _Regression
+    width: float
+    base: Floats  # [centers, functions]
+    signal: Floats  # [asked rows, functions] expected counts by the functions
+    own: float  # variance of what a cell has of its own
+    trust: Floats  # [asked rows] in the cell's own count
 
 
 def expected_records(places: Floats, rows: Ints, records: float) -> Floats:
     """Return how many private records each cell should have [asked rows]: its share of the public
     rows says so.
     """
-    return np.asarray(
-        records * np.bincount(nearest(places, places[rows]), minlength=len(rows)) / len(places)
-    )
+    sizes = np.bincount(nearest(places, places[rows]), minlength=len(rows))
+    return np.asarray(records * sizes / len(places))
 
 
-def with_sums(counts: Floats, sums: Ints, noise_std: float) -> tuple[Floats, Floats, float]:
-    """Return noisy counts, expected totals and noise where the sum of each row is public: its share
-    of noise goes.
-    """
-    excess = (counts.sum(axis=1) - sums) / counts.shape[1]
-    return (
-        counts - excess[:, None],
-        sums.astype(np.float64),
-        noise_std * (1 - 1 / counts.shape[1]) ** 0.5,
-    )
-
-
-def smooth(
-    places: Floats, rows: Ints, counts: Floats, expected: Floats, noise_std: float, mix: float = 0.0
-) -> Floats:
-    """Return class probabilities of all public rows [public rows, classes], from noisy counts of
-    the asked rows.
+def smooth(places: Floats, rows: Ints, totals: NoisyTotals, mix: float = 0.0) -> Floats:
+    """Return class probabilities of all public rows, [public rows, classes].
 
     The share of a class is a Gaussian process over the public space. A count is the mean share in a
     cell, the public rows nearest to an asked row, times the expected total, plus noise. The kernel
     is the one under which the counts are most likely: large noise shares widely and ends at the
     shares of all records; without noise, cells keep their own.
 
-    places     of all public rows, [public rows, dimensions]; rows: those that were asked
-    expected   how many votes each asked row should have in all, from public facts; noise_std: of
-               one count
-    mix        how much classes mix in cells (`mixed`); 0: each row has one class, whatever the
-               shares
+    places  of all public rows, [public rows, dimensions]; rows: those that were asked
+    mix     how much classes mix in cells (`NoisyTotals.mixed`); 0: each row has one class
     """
-    cells, classes, prior = (
-        nearest(places, places[rows]),
-        counts.shape[1],
-        _overall(counts, expected, noise_std),
-    )
+    cells = nearest(places, places[rows])
+    centers = _centers(len(places), rows)
+    distances = _distances(places, centers)
+    prior = totals.shares
+    rest = totals.counts - prior * totals.expected[:, None]
+    best = max(_kernels(distances, centers, cells, totals, rest), key=lambda kernel: kernel.score)
+    fit = best.regression
+    features = np.exp(-distances / (2 * best.width**2)) @ best.base
+    unseen = (1 - (features**2).sum(axis=1)).clip(0)  # what the centers do not span
+    features -= (best.trust[:, None] * best.signal)[cells]
+    mean = prior + features @ fit.weights + (best.trust[:, None] * rest)[cells]
+    variance = ((features @ fit.spread) ** 2).sum(axis=1) + fit.variance * unseen
+    variance = variance + best.own * (1 - best.trust * totals.expected)[cells]
+    return _probabilities(mean, variance, prior, fit.variance + best.own, mix)
+
+
+def _centers(public: int, rows: Ints) -> Ints:
+    """Return the public rows that span the functions: the asked ones, then others at random."""
+    others = np.setdiff1d(np.arange(public), rows)
+    others = np.random.default_rng(0).permutation(others)
+    return np.concatenate([np.unique(rows), others])[:_CENTERS]
+
+
+def _distances(places: Floats, centers: Ints) -> Floats:
+    """Return squared distances to the centers, [public rows, centers]; 1 is a usual one."""
+    lengths = (places**2).sum(axis=1)
+    squares = lengths[:, None] + lengths[centers] - 2 * places @ places[centers].T
+    return np.asarray(np.maximum(squares, 0) / max(2 * places.var(axis=0).sum(), 1e-12))
+
+
+def _kernels(
+    distances: Floats, centers: Ints, cells: Ints, totals: NoisyTotals, rest: Floats
+) -> Iterator[_Kernel]:
+    """Fit every kernel to `rest`, the counts less those of equal cells, [asked rows, classes]."""
+    expected = totals.expected
+    classes = rest.shape[1]
     order = np.argsort(cells, kind="stable")
     filled, first, size = np.unique(cells[order], return_index=True, return_counts=True)
-    others = np.random.default_rng(0).permutation(np.setdiff1d(np.arange(len(places)), rows))
-    centers = np.concatenate([np.unique(rows), others])[:_CENTERS]
-    lengths = (places**2).sum(axis=1)
-    squares = np.maximum(lengths[:, None] + lengths[centers] - 2 * places @ places[centers].T, 0)
-    distances = squares / max(2 * places.var(axis=0).sum(), 1e-12)
-    rest, means = counts - prior * expected[:, None], np.zeros((len(rows), len(centers)))
-    best: tuple[Any, ...] = (-np.inf,)
+    means = np.zeros((len(rest), len(centers)))
     for width in _WIDTHS:
         kernel = np.exp(-distances / (2 * width**2))
         values, vectors = np.linalg.eigh(kernel[centers])
-        base = vectors[:, values > 1e-5 * values[-1]] / np.sqrt(values[values > 1e-5 * values[-1]])
+        large = values > 1e-5 * values[-1]
+        base = vectors[:, large] / np.sqrt(values[large])
         means[filled] = np.add.reduceat(kernel[order], first) / size[:, None]
         signal = expected[:, None] * (means @ base)
+        unusual = 4 * np.log2(width / _USUAL_WIDTH) ** 2  # few records tell little about the width
         for own in np.array(_OWN) / classes:
-            noise = noise_std**2 + expected / classes + own * expected**2 + 1e-9
+            noise = totals.noise_std**2 + expected / classes + own * expected**2 + 1e-9
             of_all = (_SIZES * expected.sum() / classes) ** 2 + own * (expected**2).sum()
             # One observation more: all records together have about the expected shares.
-            seen = np.vstack([signal, signal.sum(axis=0)]), np.pad(rest, ((0, 1), (0, 0)))
-            likely, *fit = _fit(*seen, np.append(noise, of_all))
-            likely -= (
-                4 * np.log2(width / _USUAL_WIDTH) ** 2
-            )  # few records tell little about the width
-            if likely > best[0]:
-                best = likely, fit, width, base, signal, own, own * expected / noise
-    _, (weights, spread, smooth_variance), width, base, signal, own, trust = best
-    features = np.exp(-distances / (2 * width**2)) @ base
-    unseen = (1 - (features**2).sum(axis=1)).clip(0)  # what the centers do not span
-    features -= (trust[:, None] * signal)[cells]
-    mean = prior + features @ weights + (trust[:, None] * rest)[cells]
-    variance = (
-        ((features @ spread) ** 2).sum(axis=1)
-        + smooth_variance * unseen
-        + own * (1 - trust * expected)[cells]
-    )
-    return _probabilities(mean, variance, prior, smooth_variance + own, mix)
+            regression = _fit(
+                np.vstack([signal, signal.sum(axis=0)]),
+                np.pad(rest, ((0, 1), (0, 0))),
+                np.append(noise, of_all),
+            )
+            score = regression.log_likelihood - unusual
+            yield _Kernel(score, regression, width, base, signal, own, own * expected / noise)
 
 
-def mixed(counts: Floats, expected: Floats, noise_std: float) -> float:
-    """Return how much classes mix in cells: 0 if a cell's records have one class, 1 if every second
-    pair differs.
+def _fit(signal: Floats, rest: Floats, noise: Floats) -> _Regression:
+    """Return the regression of `rest` [observations, classes] on `signal`, at the likeliest prior
+    variance; `noise`: the variance of each observation.
     """
-    same = ((counts**2).sum() - counts.size * noise_std**2) / max((expected**2).sum(), 1e-12)
-    return float(
-        np.clip(2 - 2 * same, 0, 1) * max(0.0, 1 - counts.shape[1] / len(counts))
-    )  # few cells tell little
-
-
-def _fit(signal: Floats, rest: Floats, noise: Floats) -> tuple[float, Floats, Floats, float]:
-    """Return log likelihood, mean, root of the covariance and prior variance of the weights of a
-    linear regression.
-    """
+    classes = rest.shape[1]
     level, axes = np.linalg.eigh(signal.T @ (signal / noise[:, None]))
     along = axes.T @ (signal.T @ (rest / noise[:, None]))
-    variances = _VARIANCES / rest.shape[1]
+    variances = _VARIANCES / classes
     gain = variances / (1 + variances * np.maximum(level, 0))
-    likely = gain @ (along**2).sum(axis=1) + rest.shape[1] * np.log(gain / variances).sum(axis=1)
-    likely -= ((rest**2).sum(axis=1) / noise + rest.shape[1] * np.log(noise)).sum()
-    likely -= (
-        np.log2(_VARIANCES[:, 0] / _USUAL_VARIANCE) ** 2
-    )  # few records tell little about the variance
+    likely = gain @ (along**2).sum(axis=1) + classes * np.log(gain / variances).sum(axis=1)
+    likely -= ((rest**2).sum(axis=1) / noise + classes * np.log(noise)).sum()
+    # Few records tell little about the variance.
+    likely -= np.log2(_VARIANCES[:, 0] / _USUAL_VARIANCE) ** 2
     top = likely.argmax()
-    weights, spread = axes @ (gain[top][:, None] * along), axes * np.sqrt(gain[top])
-    return float(likely[top]) / 2, weights, spread, float(variances[top, 0])
+    weights = axes @ (gain[top][:, None] * along)
+    spread = axes * np.sqrt(gain[top])
+    return _Regression(float(likely[top]) / 2, weights, spread, float(variances[top, 0]))
 
 
 def _probabilities(
@@ -140,17 +194,6 @@ def _probabilities(
     variance = np.maximum(variance, 1e-6)[:, None]
     one = softmax(np.log(np.maximum(prior, 1e-6)) + mean / variance - prior / total, axis=1)
     return np.asarray((1 - mix) * one + mix * _to_simplex(mean))
-
-
-def _overall(counts: Floats, expected: Floats, noise_std: float) -> Floats:
-    """Return the shares of all classes: equal ones, and as much of the released totals as noise
-    cannot explain.
-    """
-    classes = counts.shape[1]
-    apart = counts.sum(axis=0) / max(expected.sum(), 1e-12) - 1 / classes
-    by_noise = len(counts) * (noise_std / max(expected.sum(), 1e-12)) ** 2
-    trust = max(0.0, 1 - 2 * classes * by_noise / max((apart**2).sum(), 1e-300))
-    return np.asarray(_to_simplex((1 / classes + trust * apart)[None])[0])
 
 
 def _to_simplex(scores: Floats) -> Floats:

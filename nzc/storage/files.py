@@ -1,6 +1,4 @@
-"""Files, written whole and for the owner only; and folders that nzc makes for itself: of a run, a
-sweep, the store.
-"""
+"""Files, written whole and for the owner only; folders of nzc: of a run, a sweep, the store."""
 
 import fcntl
 import os
@@ -25,17 +23,13 @@ def digest_of(path: str | Path) -> str:
 
 
 def refresh(folder: Path) -> None:
-    """Make a client of NFS see new files of other machines in `folder`: else it may miss them for a
-    minute.
-    """
+    """Make a client of NFS see new files of other machines in `folder` at once."""
     with suppress(OSError):
         os.scandir(folder).close()
 
 
 def write_private(path: Path, data: bytes | str) -> Path:
-    """Write `data` to `path`, or leave what was there; readable by the owner only, from the first
-    byte on.
-    """
+    """Write `data` to `path`, or leave what was there. Only the owner may ever read it."""
     partial = path.with_name(f"{path.name}.partial")
     try:
         with open(partial, "wb", opener=lambda name, flags: os.open(name, flags, 0o600)) as file:
@@ -46,32 +40,24 @@ def write_private(path: Path, data: bytes | str) -> Path:
 
 
 def require_own(key: str, folder: Path, older: tuple[str, ...] = ()) -> None:
-    """Raise InputError unless nzc made `folder`, or it can be made, or has only the `older` files,
-    without a marker.
-    """
+    """Raise InputError unless nzc made `folder`, or can, or it has only the `older` files."""
     require_writable(key, folder)
-    names = {path.name for path in folder.iterdir()} if folder.exists() else set()
+    names = {path.name for path in folder.glob("*")}
     if MARKER not in names and not names <= set(older):
-        raise InputError(
-            key, folder, "must be a new or empty folder, or one that nzc made; it has other files"
-        )
+        allowed = "must be a new or empty folder, or one that nzc made; it has other files"
+        raise InputError(key, folder, allowed)
 
 
 def require_writable(key: str, folder: Path) -> None:
-    """Raise InputError unless `folder` can be made, or is there and can be written. Nothing is left
-    behind.
-    """
+    """Raise InputError unless `folder` can be made or written. Nothing is left behind."""
     folder = folder.absolute()
     try:
         above = next(path for path in (folder, *folder.parents) if path.exists())
-        with TemporaryDirectory(dir=above) as trial:
-            Path(trial, folder.relative_to(above)).mkdir(
-                parents=True, exist_ok=True
-            )  # the file system takes its name
+        with TemporaryDirectory(dir=above) as trial:  # the file system takes its name, too
+            Path(trial, folder.relative_to(above)).mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise InputError(
-            key, folder, f"must be a folder that can be written ({error.strerror})"
-        ) from error
+        allowed = f"must be a folder that can be written ({error.strerror})"
+        raise InputError(key, folder, allowed) from error
 
 
 def require_there(folder: Path) -> None:
@@ -83,9 +69,7 @@ def require_there(folder: Path) -> None:
 
 
 def make_own(folder: Path) -> list[Path]:
-    """Make a folder that only its owner may read, with its marker; return what was not there
-    before, deepest first.
-    """
+    """Make a private folder with its marker; return what was not there before, deepest first."""
     marker = folder.absolute() / MARKER
     made = [path for path in (marker, *marker.parents) if not path.exists()]
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -96,9 +80,7 @@ def make_own(folder: Path) -> list[Path]:
 
 @dataclass
 class OwnFolder:
-    """The folder of one run or sweep, given by `key`. One process at a time uses it: it holds a
-    lock on the marker.
-    """
+    """The folder of one run or sweep, given by `key`, which locks the marker while it lasts."""
 
     key: str
     path: Path
@@ -106,18 +88,15 @@ class OwnFolder:
     _marker: IO[Any] | None = None
 
     def take(self) -> None:
-        """Make the folder, and keep other processes away from it until `close`. InputError: another
-        process has it.
-        """
+        """Make the folder, and lock it until `close`. InputError: another process has it."""
         self.made = make_own(self.path)
         self._marker = (self.path / MARKER).open("r+b")
         try:
             fcntl.flock(self._marker, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             self.close()
-            raise InputError(
-                self.key, self.path, "must be another folder than that of a run under way"
-            ) from None
+            allowed = "must be another folder than that of a run under way"
+            raise InputError(self.key, self.path, allowed) from None
 
     def close(self) -> None:
         """Let others use the folder."""
@@ -125,7 +104,7 @@ class OwnFolder:
             self._marker.close()
 
     def undo(self) -> None:
-        """Remove what `take` made, as far as it is empty."""
+        """Remove what `take` made: the marker, and folders that are empty then."""
         self.close()
         for path in self.made:  # the marker first
             with suppress(OSError):  # a folder has other files

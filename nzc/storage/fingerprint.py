@@ -1,4 +1,4 @@
-"""Fingerprints of settings and source code. They form the key under which predictions are stored."""
+"""Fingerprints of settings and source code, which form the key of stored predictions."""
 
 import ast
 import dataclasses
@@ -16,51 +16,49 @@ _INSTALLED = tuple(Path(sysconfig.get_path(name)) for name in ("stdlib", "pureli
 
 
 def source_digest(*modules: str, follow: bool = True) -> str:
-    """Return a digest of what these modules do, and (`follow`) of what they import from nzc or
-    beside a user's own.
+    """Return a digest of what these modules do, and (`follow`) of the modules that they import.
+
+    Only modules of nzc count, and those beside one of a user's own `modules`.
     """
+    homes = [path.parent for path in map(_file, modules) if path is not None]
     trees: dict[str, str] = {}
     todo = list(modules)
-    homes = [path.parent for path in map(_file, modules) if path]
     while todo:
-        if (module := todo.pop()) not in trees:
-            path, trees[module] = (
-                _file(module),
-                "",
-            )  # for a name that is no module, or one of others
-            if path and (
-                module.partition(".")[0] == "nzc" or any(home in path.parents for home in homes)
-            ):
-                trees[module], imported = _parsed(module, path, path.stat().st_mtime_ns)
-                todo += imported if follow else []
+        module = todo.pop()
+        if module in trees:
+            continue
+        trees[module] = ""
+        path = _file(module)
+        if path is None:
+            continue
+        if module.partition(".")[0] == "nzc" or any(home in path.parents for home in homes):
+            trees[module], imported = _parsed(module, path, path.stat().st_mtime_ns)
+            if follow:
+                todo += imported
     return sha256("".join(trees[module] for module in sorted(trees)).encode()).hexdigest()[:16]
 
 
 @cache
 def _parsed(module: str, path: Path, modified: int) -> tuple[str, list[str]]:
-    """Return the syntax tree of a module as text, and the modules with Python source that it
-    imports.
-    """
-    tree, names = ast.parse(path.read_text(encoding="utf-8")), []
+    """Return the syntax tree of a module as text, and the modules in Python that it imports."""
+    tree = ast.parse(path.read_text(encoding="utf-8"))
     package = module if path.name == "__init__.py" else module.rpartition(".")[0]
+    names: list[str] = []
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
             names += [alias.name for alias in node.names]
         elif isinstance(node, ast.ImportFrom):
             base = resolve_name("." * node.level + (node.module or ""), package)
             inside = [f"{base}.{alias.name}" for alias in node.names]
-            if base != "nzc" or not all(map(_file, inside)):
-                names.append(
-                    base
-                )  # nzc/__init__.py names all of nzc, which its own modules do not need
             names += inside  # these may be modules themselves
-    return ast.dump(tree), [name for name in names if _file(name)]
+            # nzc/__init__.py names all of nzc, which nzc's own modules do not need
+            if base != "nzc" or not all(map(_file, inside)):
+                names.append(base)
+    return ast.dump(tree), list(filter(_file, names))
 
 
 def describe(value: Any) -> Any:
-    """Return settings in JSON types, such that values that behave differently are described
-    differently.
-    """
+    """Return settings in JSON types. Values that behave differently are described differently."""
     if isinstance(value, int | float | str | None):
         return value
     if isinstance(value, list | tuple):
@@ -68,46 +66,50 @@ def describe(value: Any) -> Any:
     if isinstance(value, dict):
         return {str(key): describe(item) for key, item in value.items()}
     if isinstance(value, partial):
-        return {**_named(value.func), "args": describe(value.args), **describe(value.keywords)}
-    if isinstance(value, type) or (callable(value) and hasattr(value, "__qualname__")):
-        cells = [cell.cell_contents for cell in getattr(value, "__closure__", None) or ()]
-        held = [inner for inner in cells if inner is not value] + (
-            [value.__self__] if ismethod(value) else []
-        )
-        return _named(value) | ({"holds": describe(held)} if held else {})
+        arguments = {"args": value.args, **value.keywords}
+        return _named(value.func) | describe(arguments)
+    if callable(value) and hasattr(value, "__qualname__"):  # a class, function or method
+        return _named(value) | _held_by(value)
     if dataclasses.is_dataclass(value):
-        return {
-            **_named(type(value)),
-            **{f.name: describe(getattr(value, f.name)) for f in dataclasses.fields(value)},
-        }
+        settings = {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
+        return _named(type(value)) | describe(settings)
     if hasattr(value, "get_params"):
-        usual = {
-            key: describe(parameter.default)
-            for key, parameter in signature(type(value)).parameters.items()
-        }
-        given = {key: describe(item) for key, item in value.get_params(deep=False).items()}
-        return {
-            **_named(type(value)),
-            **{k: v for k, v in given.items() if k not in usual or v != usual[k]},
-        }
+        return _named(type(value)) | _changed_parameters(value)
     import joblib
 
-    return {**_named(type(value)), "hash": joblib.hash(value)}
+    return _named(type(value)) | {"hash": joblib.hash(value)}
 
 
-def _named(of: Any) -> dict[str, Any]:
-    name, top = f"{of.__module__}.{of.__qualname__}", of.__module__.partition(".")[0]
-    if (path := _file(of.__module__)) is not None and not any(
-        folder in path.parents for folder in _INSTALLED
-    ):
-        return {"class": name, "source": source_digest(of.__module__)}
-    return {"class": name, "version": getattr(import_module(top), "__version__", None)}
+def _held_by(function: Any) -> dict[str, Any]:
+    """Return what a function takes from its closure, and the object that a method belongs to."""
+    cells = [cell.cell_contents for cell in getattr(function, "__closure__", None) or ()]
+    held = [content for content in cells if content is not function]
+    if ismethod(function):
+        held.append(function.__self__)
+    return {"holds": describe(held)} if held else {}
+
+
+def _changed_parameters(estimator: Any) -> dict[str, Any]:
+    """Return the parameters of a scikit-learn estimator that differ from their defaults."""
+    given: dict[str, Any] = describe(estimator.get_params(deep=False))
+    for name, parameter in signature(type(estimator)).parameters.items():
+        if name in given and given[name] == describe(parameter.default):
+            del given[name]
+    return given
+
+
+def _named(kind: Any) -> dict[str, Any]:
+    """Return the name of a class or function, and its source, or the version of its package."""
+    name = f"{kind.__module__}.{kind.__qualname__}"
+    path = _file(kind.__module__)
+    if path is not None and not any(folder in path.parents for folder in _INSTALLED):
+        return {"class": name, "source": source_digest(kind.__module__)}
+    package = import_module(kind.__module__.partition(".")[0])
+    return {"class": name, "version": getattr(package, "__version__", None)}
 
 
 def _file(module: str) -> Path | None:
-    """Return the path of a module's Python source; None where there is none, as for a name that is
-    no module.
-    """
+    """Return the path of a module's source in Python; None: it has none, or is no module."""
     loaded = getattr(sys.modules.get(module), "__file__", None)
     try:
         path = loaded or getattr(find_spec(module), "origin", None)

@@ -27,9 +27,7 @@ _ENTRY = re.compile(r"[0-9a-f]{20}\.(npz|work)")
 
 @dataclass(frozen=True)
 class Entry:
-    """One set of stored predictions: a file KEY.npz, or the folder KEY.work of teachers that are
-    not all trained.
-    """
+    """One set of stored predictions: KEY.npz, or the folder KEY.work of teachers under way."""
 
     path: Path
     request: dict[str, Any]
@@ -46,16 +44,17 @@ class Entry:
 
 
 class PredictionStore:
-    """Predictions below `root`, which only its owner may read: predictions/KEY.npz, with the
-    request as JSON.
+    """Predictions below `root`, for its owner only: predictions/KEY.npz, with the request as JSON.
 
-    The checksums of the zip format detect damage: the predictions are then computed again.
+    The checksums of the zip format detect damage: the predictions are then computed again. The
+    ledger waits `wait` seconds for its turn.
     """
 
     def __init__(
         self, root: str | Path, wait: float = 60, ledger: str | Path | None = None
     ) -> None:
-        self.root, self.wait = Path(root), wait  # seconds that the ledger waits for its turn
+        self.root = Path(root)
+        self.wait = wait
         self.ledger = self.root / "ledger.db" if ledger is None else Path(ledger).absolute()
         self._folder = self.root / "predictions"
 
@@ -64,34 +63,28 @@ class PredictionStore:
         return self._paths(request)[0].is_file()
 
     def fetch(self, request: dict[str, Any], train: Callable[[Path], AnyArray]) -> AnyArray:
-        """Return the predictions for `request`; `train(folder)` computes them where nobody has, one
-        process at a time.
+        """Return the predictions for `request`; one process at a time computes missing ones.
 
-        `folder` keeps unfinished work: it survives a kill and is there for the next try.
+        `train(folder)` computes them. What it leaves unfinished in `folder` survives a kill, and is
+        there for the next try.
         """
         path, work = self._paths(request)
         self._make()
         with _locked(path):
-            stored, text = load(path) or {}, json.dumps(request, sort_keys=True)
-            predictions = stored.get("predictions") if str(stored.get("request")) == text else None
-            if predictions is None:
+            text = json.dumps(request, sort_keys=True)
+            stored = load(path) or {}
+            if str(stored.get("request")) != text:
                 if path.is_file():
-                    print(
-                        f"nzc: {path} is damaged: its predictions are computed again",
-                        file=sys.stderr,
-                    )
+                    line = f"nzc: {path} is damaged: its predictions are computed again"
+                    print(line, file=sys.stderr)
                 work.mkdir(mode=0o700, exist_ok=True)
-                predictions = train(work)
-                save(path, predictions=predictions, request=np.array(text))
-            shutil.rmtree(
-                work, ignore_errors=True
-            )  # also that of a writer that was killed after `save`
-            return predictions
+                stored = {"predictions": train(work)}
+                save(path, **stored, request=np.array(text))
+            shutil.rmtree(work, ignore_errors=True)  # or its writer was killed after `save`
+            return stored["predictions"]
 
     def train_worker(self, request: dict[str, Any], train: Callable[[Path], object]) -> None:
-        """On a worker node: train a share of the teachers into the folder of the first node, which
-        holds the lock.
-        """
+        """On a worker node: train a share of the teachers; the first node has the lock."""
         path, work = self._paths(request)
         self._make()  # this node may be the first to come
         refresh(self._folder)
@@ -102,17 +95,16 @@ class PredictionStore:
     def entries(self) -> list[Entry]:
         """Return what is stored, the oldest first."""
         entries = []
-        for path in sorted(path for path in self._folder.glob("*") if _ENTRY.fullmatch(path.name)):
-            request = (load(path) or {}).get("request", "{}")
-            size = sum(file.stat().st_size for file in (path, *path.rglob("*")))
-            days = max(0.0, time.time() - path.stat().st_mtime) / 86400
-            entries.append(Entry(path, json.loads(str(request)), size, days))
+        for path in sorted(self._folder.glob("*")):
+            if _ENTRY.fullmatch(path.name):
+                request = json.loads(str((load(path) or {}).get("request", "{}")))
+                size = sum(file.stat().st_size for file in (path, *path.rglob("*")))
+                days = max(0.0, time.time() - path.stat().st_mtime) / 86400
+                entries.append(Entry(path, request, size, days))
         return sorted(entries, key=lambda entry: -entry.days)
 
     def remove(self, entry: Entry) -> None:
-        """Remove an entry once nobody computes or reads it. Its lock file stays: someone may be
-        waiting for it.
-        """
+        """Remove an entry that nobody computes or reads. Somebody may wait for its lock file."""
         with _locked(entry.path):
             if entry.path.is_dir():
                 shutil.rmtree(entry.path)
@@ -130,27 +122,20 @@ class PredictionStore:
 
 @contextmanager
 def _locked(path: Path) -> Iterator[None]:
-    """Hold the lock of an entry, which ends with the process that holds it; say so where another
-    process has it.
-    """
+    """Hold the lock of an entry; say so where another process has it. It ends with its process."""
     lock = FileLock(path.with_suffix(".lock"), mode=0o600)
     try:
-        lock.acquire(timeout=0)
+        locked = lock.acquire(timeout=0)
     except Timeout:
-        print(
-            "nzc: waiting for another process, which computes the same predictions", file=sys.stderr
-        )
-        lock.acquire(poll_interval=0.2)
-    try:
+        line = "nzc: waiting for another process, which computes the same predictions"
+        print(line, file=sys.stderr)
+        locked = lock.acquire(poll_interval=0.2)
+    with locked:
         yield
-    finally:
-        lock.release()
 
 
 def save(path: Path, **arrays: AnyArray) -> None:
-    """Write an .npz file, whole or not at all. Whole numbers are stored in the smallest type that
-    holds them.
-    """
+    """Write an .npz file, whole or not at all, with whole numbers in the smallest type."""
     file = BytesIO()
     np.savez(file, allow_pickle=False, **{name: _compact(array) for name, array in arrays.items()})
     write_private(path, file.getvalue())
@@ -167,7 +152,11 @@ def load(path: Path) -> dict[str, AnyArray] | None:
 
 
 def _compact(array: AnyArray) -> AnyArray:
+    """Return whole numbers in the smallest type that holds them, and other arrays as they are."""
     if array.dtype.kind not in "iu" or array.size == 0:
         return array
-    low, high = int(array.min()), int(array.max())
-    return array.astype(np.min_scalar_type(high if low >= 0 else min(low, -high - 1)), copy=False)
+    low = int(array.min())
+    high = int(array.max())
+    if low < 0:
+        high = min(low, -high - 1)  # a negative number asks for a signed type
+    return array.astype(np.min_scalar_type(high), copy=False)

@@ -3,7 +3,8 @@ is published.
 """
 
 import json
-from itertools import combinations_with_replacement, product
+from itertools import combinations_with_replacement, permutations, product
+from pathlib import Path
 
 import brute
 import numpy as np
@@ -12,30 +13,32 @@ import pytest
 from conftest import Nzc, newest_folder
 
 import nzc as library
+from nzc.accounting import sanitised
 from nzc.accounting.rdp import ORDERS
 from nzc.app.publish import publish_run
 from nzc.data.hashing import keys_of
 from nzc.data.splits import DataSplits, Records, Split
+from nzc.labeling.bound import LabelingPolicy, Promise
 from nzc.labeling.group_budgets import shares, weigh, weights
-from nzc.mechanisms import Adjacency, OwnCells
+from nzc.labeling.query_selection import QuerySelection
+from nzc.mechanisms import Adjacency, NoisyArgmax, OwnCells
 from nzc.mechanisms.adjacency import SeveralVotes
 from nzc.teachers.sharded import partition
 
 DELTA = 1e-3
 
 
-def _moved(votes, times):
-    """All pairs of queries of which so many votes moved, each from any to any class."""
-    rows = []
-    for row in votes:
-        moves = list(product(range(len(row)), repeat=2))
-        others = {tuple(row + sum(np.eye(len(row), dtype=int)[b] - np.eye(len(row), dtype=int)[a] for a, b in some))
-                  for some in combinations_with_replacement(moves, times)}  # fmt: skip
-        rows.append([np.array(other) for other in others if min(other) >= 0])
-    return [np.array(pair) for pair in product(*rows)]
+def _moved(row: list[int]) -> list[np.ndarray]:
+    """All histograms of which at most two votes moved, each from any to any class."""
+    others = {tuple(row)}
+    classes = np.eye(len(row), dtype=int)
+    for moves in combinations_with_replacement(permutations(classes, 2), 2):
+        for taken in (moves[:1], moves):
+            others.add(tuple(row + sum(new - old for new, old in taken)))
+    return [np.array(other) for other in others if min(other) >= 0]
 
 
-def _joint(mechanism, votes):
+def _joint(mechanism: NoisyArgmax, votes: np.ndarray) -> np.ndarray:
     first, second = np.exp(mechanism.log_law(votes))
     return np.outer(first, second).ravel()
 
@@ -51,135 +54,141 @@ def _joint(mechanism, votes):
     ],
     ids=repr,
 )
-def test_a_record_in_several_teachers_by_enumeration_of_all_labels_and_neighbours(mechanism):
+def test_a_record_in_several_teachers_by_enumeration_of_all_labels_and_neighbours(
+    mechanism: NoisyArgmax,
+) -> None:
     """Second route: the largest δ at the price of two queries, over all ways in which two votes of
     each can move.
     """
     mechanism = mechanism.between(SeveralVotes(2))
+    epsilon = mechanism.worst_case_epsilon(2, DELTA)
     for votes in ([[3, 1, 0], [2, 1, 1]], [[2, 2], [4, 0]], [[10, 0], [5, 5]]):
-        epsilon = mechanism.worst_case_epsilon(2, DELTA)
         here = _joint(mechanism, np.array(votes))
-        for other in _moved(np.array(votes), 2):
-            there = _joint(mechanism, other)
-            assert (
-                max(brute.excess(here, there, epsilon), brute.excess(there, here, epsilon)) <= DELTA
-            )
-    assert not mechanism.cost(
-        np.array(votes), np.zeros(2, int)
-    ).bounded  # no theorem of the papers holds
+        for other in product(*map(_moved, votes)):
+            there = _joint(mechanism, np.array(other))
+            assert brute.excess(here, there, epsilon) <= DELTA
+            assert brute.excess(there, here, epsilon) <= DELTA
+    # No theorem of the papers holds.
+    assert not mechanism.cost(np.array(votes), np.zeros(2, int)).bounded
 
 
-def test_prices_are_those_of_individualized_pate():
+def test_prices_are_those_of_individualized_pate() -> None:
     """Rényi costs of its upsampling and weighting: s²α/σ² a label and s²α/(2σ₁²) a screen, at
     sensitivity s.
     """
     for s in (1, 2, 5):
-        (_, screen), (_, label) = (
-            library.Confident(200, 150, 40).between(Adjacency().times(s)).worst_case()
-        )
+        confident = library.Confident(200, 150, 40).between(Adjacency().times(s))
+        (_, screen), (_, label) = confident.worst_case()
         np.testing.assert_allclose(screen.rdp(ORDERS), s**2 * ORDERS / (2 * 150**2))
         np.testing.assert_allclose(label.rdp(ORDERS), s**2 * ORDERS / 40**2)
-        assert library.Counts(0.1).between(OwnCells().times(s)).worst_case_epsilon(
-            9, 1e-5
-        ) == pytest.approx(0.2 * s)
-    for stable in (
-        library.Stable(5, 1.2),
-        library.SparseStable(cutoff=5, teachers=100, delta=1e-5),
-    ):
+        counts = library.Counts(0.1).between(OwnCells().times(s))
+        assert counts.worst_case_epsilon(9, 1e-5) == pytest.approx(0.2 * s)
+    for stable in (library.Stable(5, 1.2), library.SparseStable(5, teachers=100, delta=1e-5)):
         with pytest.raises(library.InputError):
             stable.between(SeveralVotes(2))
 
 
-def test_weights_are_in_proportion_and_never_above_it():
+@pytest.mark.parametrize("budget", [2.0, 100.0])
+def test_a_smaller_group_pays_for_what_may_be_asked(budget: float) -> None:
+    """Also where the budget is larger than the cost of all queries."""
+    groups = shares({"careful": budget / 4, "open": budget}, Adjacency())
+    mechanism = library.Confident(200, 150, 40).between(groups["open"].adjacency)
+    selection = QuerySelection("first", None)
+    rules = (mechanism, selection, 0, DELTA, budget, sanitised.plan, None)
+    promise = Promise(LabelingPolicy(*rules, shares=groups), [100])
+    alone = mechanism.between(groups["careful"].adjacency).worst_case_epsilon(100, DELTA)
+    assert promise.individual["open"] == promise.epsilon
+    assert 0 < promise.individual["careful"] <= min(alone, budget / 4)
+    assert (promise.individual["careful"] == alone) == (promise.epsilon < budget)
+
+
+def test_weights_are_in_proportion_and_never_above_it() -> None:
     assert weights({"a": 0.5, "b": 1, "c": 2}) == {"a": 1, "b": 2, "c": 4}
-    assert weights({"a": 1.0, "b": 1.5}) == {"a": 2, "b": 3} and weights({"a": 3.0}) == {"a": 1}
-    for budgets in np.random.default_rng(0).uniform(0.1, 4, (50, 4)).tolist():
-        got = weights(dict(zip("abcd", budgets, strict=True)))
-        ratio = np.array([*got.values()]) / max(got.values()) * max(budgets) / budgets
+    assert weights({"a": 1.0, "b": 1.5}) == {"a": 2, "b": 3}
+    assert weights({"a": 3.0}) == {"a": 1}
+    for budgets in np.random.default_rng(0).uniform(0.1, 4, (50, 4)):
+        whole = np.array([*weights(dict(zip("abcd", budgets, strict=True))).values()])
+        ratio = whole / whole.max() * budgets.max() / budgets
         assert (ratio <= 1 + 1e-9).all() and (ratio >= 0.95).all()
     assert {*shares([0.5, 2.0], Adjacency())} == {"0.5", "2"}  # as the names in a file
     with pytest.raises(library.InputError, match=r"^budget.groups=0.001: "):
         weights({"a": 0.001, "b": 1})
 
 
-def test_a_person_whose_records_have_several_budgets_gets_the_smallest():
-    x, y, people = np.zeros((6, 2), np.float32), np.zeros(6, np.int64), np.array([1, 1, 2, 2, 3, 3])
-    budgets = np.array(["open", "careful", "open", "open", "careful", "careful"])
+def test_a_person_whose_records_have_several_budgets_gets_the_smallest() -> None:
+    x, y = np.zeros((6, 2), np.float32), np.zeros(6, np.int64)
     none = Split(x[:0], y[:0])
+    people = np.repeat([1, 2, 3], 2)
+    budgets = np.array(["open", "careful", "open", "open", "careful", "careful"])
     splits = DataSplits(Records(x, y), none, none, 2, groups=people, budgets=budgets)
     weighed = weigh(splits, shares({"careful": 0.5, "open": 2.0}, Adjacency()), True)
     assert weighed.weights.tolist() == [1, 1, 4, 4, 1, 1]
 
 
-def test_a_record_that_changes_with_its_group_reaches_no_more_teachers_than_the_larger_weight():
-    names, before = keys_of(np.arange(200)), np.random.default_rng(0).integers(1, 6, 200)
-    shards = partition(np.zeros(200, int), 31, 7, False, names, before)
-    assert sum(map(len, shards)) == before.sum()
-    without = partition(np.zeros(200, int), 31, 7, False, names)
-    assert all(
-        map(
-            np.array_equal,
-            partition(np.zeros(200, int), 31, 7, False, names, before * 0 + 1),
-            without,
-        )
-    )
+def test_a_record_that_changes_with_its_group_reaches_no_more_teachers_than_the_larger_weight() -> (
+    None
+):
+    names = keys_of(np.arange(200))
+    before = np.random.default_rng(0).integers(1, 6, 200)
+
+    def shards(*weight: np.ndarray) -> list[np.ndarray]:
+        return partition(np.zeros(200, int), 31, 7, False, names, *weight)
+
+    assert sum(map(len, shards(before))) == before.sum()
+    assert all(map(np.array_equal, shards(np.ones_like(before)), shards()))
     for record, weight in ((3, 1), (50, 5), (99, 2)):
         after = before.copy()
         after[record] = weight
-        other = partition(np.zeros(200, int), 31, 7, False, names, after)
-        touched = [a for a, b in zip(shards, other, strict=True) if record in a or record in b]
-        assert len(touched) <= max(before[record], weight)
-        for a, b in zip(
-            shards, other, strict=True
-        ):  # all others stay where they were, in the same order
-            np.testing.assert_array_equal(a[a != record], b[b != record])
+        touched = 0
+        for old, new in zip(shards(before), shards(after), strict=True):
+            touched += record in old or record in new
+            # All others stay where they were, in the same order.
+            np.testing.assert_array_equal(old[old != record], new[new != record])
+        assert touched <= max(before[record], weight)
 
 
 RUN = ["student=linear", "rng=system", "trainer.progress=false", "trainer.accelerator=cpu"]
 GROUPS = "budget.groups={careful: 0.5, open: 2}"
+NPZ = ["dataset=npz", "dataset.classes=3", "dataset.path=own.npz"]
+TABLE = [
+    "dataset=table", "dataset.private=private.csv", "dataset.public=public.csv",
+    "dataset.label=y", "dataset.budget=whose", 'dataset.classes=["0","1","2"]',
+]  # fmt: skip
 CELLS = [*RUN, "recipe=near_zero", "queries=6"]
-TREES = [*RUN, "teachers=logistic", "teachers.count=60", "queries=10", "aggregator=gnmax"]
+TEACHERS = [
+    *RUN, "teachers=logistic", "teachers.count=60", "queries=10", "aggregator=gnmax",
+    "aggregator.sigma=null",
+]  # fmt: skip
 
 
-def _data(folder):
-    rng, y = np.random.default_rng(0), np.arange(300) % 3
-    x = (np.eye(3)[y] * 3 + rng.normal(size=(300, 3))).astype(np.float32)
-    role = np.where(
-        np.arange(300) < 200, "private", np.where(np.arange(300) < 270, "public", "test")
-    )
-    budget = rng.choice(["careful", "open"], 300)
-    np.savez(folder / "own.npz", x=x, y=y, role=role, budget=budget)
-    np.savez(folder / "none.npz", x=x, y=y, role=role)
-    table = pd.DataFrame(x, columns=["a", "b", "c"]).assign(y=y, whose=budget)
-    table[role == "private"].to_csv(folder / "private.csv", index=False)
-    table[role == "public"].drop(columns="whose").to_csv(folder / "public.csv", index=False)
-    return ["dataset=npz", "dataset.classes=3", "dataset.path=own.npz"]
+@pytest.fixture
+def files(tmp_path: Path) -> None:
+    """Arrays and tables of records with budgets; none.npz has no budgets."""
+    y = np.arange(300) % 3
+    x = np.eye(3)[y] * 3 + np.random.default_rng(0).normal(size=(300, 3))
+    role = np.repeat(["private", "public", "test"], [200, 70, 30])
+    budget = np.array(["careful", "open", "open", "careful"])[np.arange(300) % 4]
+    np.savez(tmp_path / "own.npz", x=x, y=y, role=role, budget=budget)
+    np.savez(tmp_path / "none.npz", x=x, y=y, role=role)
+    table = pd.DataFrame(x, columns=["a", "b", "c"]).assign(y=y)
+    table[200:270].to_csv(tmp_path / "public.csv", index=False)
+    table[:200].assign(whose=budget[:200]).to_csv(tmp_path / "private.csv", index=False)
 
 
-@pytest.mark.parametrize("kind", ["teachers", "table"])
-def test_a_run_states_and_publishes_the_epsilon_of_each_group(nzc: Nzc, tmp_path, kind):
-    data = _data(tmp_path)
-    if kind == "table":
-        data = [
-            "dataset=table",
-            "dataset.private=private.csv",
-            "dataset.public=public.csv",
-            "dataset.label=y",
-        ]
-        data += ["dataset.budget=whose", 'dataset.classes=["0","1","2"]']
-    noise = ["aggregator.sigma=null"] if kind == "teachers" else []
-    ran = nzc(*data, *(TREES if kind == "teachers" else CELLS), *noise, GROUPS)
+@pytest.mark.parametrize(
+    ("settings", "least"), [([*NPZ, *TEACHERS], 0.35), ([*TABLE, *CELLS], 0.5 * (1 - 1e-9))]
+)
+def test_a_run_states_and_publishes_the_epsilon_of_each_group(
+    nzc: Nzc, files: None, settings: list[str], least: float
+) -> None:
+    ran = nzc(*settings, GROUPS)
     assert ran.code == 0, ran.err
     own = ran.result["individual"]
     assert own["open"] == ran.result["epsilon"]["published"] == pytest.approx(2, rel=1e-3)
-    assert (
-        own["careful"] == pytest.approx(0.5, rel=1e-9)
-        if kind != "teachers"
-        else 0.35 < own["careful"] <= 0.5
-    )
-    publish_run(newest_folder(ran), tmp_path / "published", name="clinic")
-    assert json.loads((tmp_path / "published" / "privacy.json").read_text())["individual"] == own
-    assert f"| careful | {own['careful']} |" in (tmp_path / "published" / "README.md").read_text()
+    assert least < own["careful"] <= 0.5 * (1 + 1e-9)
+    publish_run(newest_folder(ran), Path("published"), name="clinic")
+    assert json.loads(Path("published/privacy.json").read_text())["individual"] == own
+    assert f"| careful | {own['careful']} |" in Path("published/README.md").read_text()
 
 
 @pytest.mark.parametrize(
@@ -193,6 +202,8 @@ def test_a_run_states_and_publishes_the_epsilon_of_each_group(nzc: Nzc, tmp_path
         ([GROUPS, "aggregator.gamma=9"], "budget."),
     ],
 )
-def test_wrong_budgets_are_refused_before_anything_runs(nzc: Nzc, tmp_path, settings, named):
-    ran = nzc(*_data(tmp_path), *CELLS, *settings)
+def test_wrong_budgets_are_refused_before_anything_runs(
+    nzc: Nzc, files: None, settings: list[str], named: str
+) -> None:
+    ran = nzc(*NPZ, *CELLS, *settings)
     assert ran.code == 2 and named in ran.err

@@ -1,0 +1,1 @@
+"""Publishing: a folder with what may be published of a run, and the statement of its privacy."""

@@ -1,0 +1,251 @@
+"""The published folder: check a run against the ledger, and copy what may be published of it.
+
+docs/label.md says what the folder has. Accuracies are not published: the true labels behind them
+have no protection.
+"""
+
+import json
+import math
+import shlex
+from collections.abc import Callable
+from dataclasses import dataclass
+from hashlib import sha256
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import numpy as np
+from omegaconf import OmegaConf
+
+from nzc.labeling.bound import Promise
+from nzc.labeling.ledger import Ledger
+from nzc.labeling.ledger_entry import RELEASE, LedgerEntry
+from nzc.labeling.randomness import SYSTEM
+from nzc.labeling.totals import People, Total
+from nzc.publishing.statement import statement
+from nzc.runs.formatting import number
+from nzc.runs.layout import (
+    COUNTS,
+    ERROR,
+    LABELS,
+    PREDICTIONS,
+    RESULT,
+    STUDENT,
+    STUDENT_INPUT,
+    SWEEP,
+)
+from nzc.runs.outputs import student_code
+from nzc.validation import InputError, in_a_line
+
+_CONFIGURATION = (".hydra/config.yaml", ".hydra/hydra.yaml")
+
+
+@dataclass(frozen=True)
+class FinishedRun:
+    """A finished run, as its folder has it."""
+
+    folder: Path
+    records: dict[str, bytes]  # contents of result.json and the configuration, by name
+    released: dict[str, bytes]  # of the files that may be published
+    result: dict[str, Any]
+    config: Any
+
+    @property
+    def promised(self) -> tuple[float, float, str]:
+        """ε, δ and neighbours that the run states."""
+        epsilon = self.result["epsilon"]
+        delta = float(epsilon.get("published_delta", self.result["delta"]))
+        return epsilon["published"], delta, self.result["neighbours"]
+
+
+def publish(
+    run: FinishedRun,
+    dest: Path,
+    path: Path,
+    name: str | None,
+    promise_of: Callable[[list[int]], Promise],
+) -> list[str]:
+    """Create the folder `dest`, whole or not at all, with what may be published of a run.
+
+    Return in lines what it costs, and what all folders about these people cost. InputError: the run
+    may not be published, is not as it was written, or `dest` exists or cannot be created.
+
+    path        the ledger's file, which knows the run
+    name        whom the private data are about; None: the name in the ledger, if there is one
+    promise_of  returns the promise that follows from the run's configuration, by sizes of rounds
+    """
+    if dest.exists() or run.folder.resolve() in dest.resolve().parents:
+        allowed = "must not exist yet, and must not be in the run's folder"
+        raise InputError("DEST", dest, allowed)
+    if not path.is_file():
+        allowed = "must be the ledger that knows this run, or the store with it"
+        raise InputError("--store", path, allowed)
+    ledger = Ledger(path)
+    digest = sha256(run.records[RESULT]).hexdigest()
+    dataset, facts, entries = _recorded(ledger, run, digest)
+    _require_enough(run, promise_of(facts["sizes"]), entries)
+    name = name or _known_name(ledger, dataset, run)
+    ledger.name(dataset, name)
+    given = OmegaConf.select(run.config, "budget.total")
+    if given is not None:
+        ledger.limit(dataset, given)
+    people = People(ledger, dataset, name)
+    total = people.total_with(run.promised, people.limit(given), digest)
+    _write(dest.absolute(), _contents(run, name, total))
+    return _lines(run, name, total)
+
+
+def read_run(folder: Path) -> FinishedRun:
+    """Read once what is published of a run. InputError: it is not one, or may not be published."""
+    if not (folder / _CONFIGURATION[0]).is_file() or (folder / SWEEP).is_file():
+        raise InputError("RUN", folder, "must be the folder of one run, below outputs/")
+    if not (folder / RESULT).is_file() or (folder / ERROR).is_file():  # of an earlier job
+        allowed = "must be finished; there is no result.json of its own in it"
+        raise InputError("RUN", folder, allowed)
+    try:
+        records = _read(folder, [RESULT, *_CONFIGURATION])
+        config: Any = OmegaConf.merge(
+            *(OmegaConf.create(records[name].decode()) for name in _CONFIGURATION)
+        )
+        result = json.loads(records[RESULT])
+        for record in (result, config):
+            record.setdefault("bound", record.get("publish"))  # its name in older versions
+        _require_publishable(result, config)
+        names = [LABELS]
+        if (folder / COUNTS).exists():
+            names.append(COUNTS)
+        if result["student"] != "none" and result["answered"]:
+            names += [STUDENT, STUDENT_INPUT, PREDICTIONS]
+        released = _read(folder, names)
+    except InputError:
+        raise
+    except Exception as error:
+        why = f"one is missing, is changed, or is older ({in_a_line(error)})"
+        raise InputError("RUN", folder, f"must have the files that the run wrote; {why}") from error
+    return FinishedRun(folder, records, released, result, config)
+
+
+def _read(folder: Path, names: list[str]) -> dict[str, bytes]:
+    return {name: (folder / name).read_bytes() for name in names}
+
+
+def _require_publishable(result: dict[str, Any], config: Any) -> None:
+    """Raise InputError where what is published would tell more than the run states."""
+    if OmegaConf.select(config, "baseline"):
+        allowed = "must be false: a baseline is there to compare, and is not published"
+        raise InputError("baseline", True, allowed)
+    epsilon = result["epsilon"]
+    if not isinstance(epsilon["published"], float | int):
+        allowed = "must be finite, because otherwise the labels may reveal the votes"
+        if epsilon["claimed"] is not None:
+            allowed += f"; {epsilon['claimed']:.3g} is claimed for it, and is no bound"
+        raise InputError("epsilon.published", epsilon["published"], allowed)
+    if result["rng"] != SYSTEM:
+        allowed = f"must be {SYSTEM} in the run: anyone who knows the seed can subtract the noise"
+        raise InputError("rng", result["rng"], allowed)
+    classes = (result["data"] or {}).get("undeclared_classes")
+    if classes is not None:
+        why = "because else private labels decide which classes are published"
+        typed = shlex.quote(f"dataset.classes={classes}")
+        allowed = (
+            f"must be declared, {why}: add {typed}, less what must not be known, and run again"
+        )
+        raise InputError("dataset.classes", None, allowed)
+
+
+def _recorded(
+    ledger: Ledger, run: FinishedRun, digest: str
+) -> tuple[str, dict[str, Any], list[LedgerEntry]]:
+    """Return what the ledger has of a run. InputError: the run did not write these files."""
+    recorded = ledger.run(digest)
+    if recorded is None:
+        why = "the run is not finished, has been changed, or is in another ledger (--store)"
+        allowed = f"must have the result.json that {ledger.path} has recorded; {why}"
+        raise InputError("RUN", run.folder, allowed)
+    _, facts, entries = recorded
+    for name, content in (run.records | run.released).items():
+        if facts["files"].get(name) != sha256(content).hexdigest():
+            allowed = f"must have the {name} that the run wrote; it has been changed"
+            raise InputError("RUN", run.folder, allowed)
+    releases = [entry for entry in entries if entry.kind == RELEASE]
+    if len(releases) < len(facts["entries"]):
+        allowed = f"must have its releases in {ledger.path}, where one is missing"
+        raise InputError("RUN", run.folder, allowed)
+    return recorded
+
+
+def _require_enough(run: FinishedRun, promise: Promise, entries: list[LedgerEntry]) -> None:
+    """Raise InputError where the run states less than its configuration promises."""
+    sanitised = None
+    if promise.plan is not None:  # then it was drawn, and only the ledger knows it
+        sanitised = float(np.frombuffer(entries[-1].labels)[0])
+    stated = {"epsilon.published": run.promised[0]}
+    least = {"epsilon.published": promise.published(sanitised)}
+    for group, epsilon in promise.individual.items():
+        stated[f"individual.{group}"] = (run.result.get("individual") or {}).get(group, 0)
+        least[f"individual.{group}"] = epsilon
+    for key, epsilon in least.items():
+        if not epsilon * (1 - 1e-9) <= stated[key] < math.inf:
+            allowed = f"must be at least {epsilon:.6g}, which follows from the configuration"
+            raise InputError(key, stated[key], allowed)
+
+
+def _known_name(ledger: Ledger, dataset: str, run: FinishedRun) -> str:
+    """Return the name of the people in the ledger, or that of a dataset of nzc.
+
+    InputError: nobody has named the user's own
+    """
+    names = ledger.names().get(dataset)
+    if names:
+        return min(names)
+    node: Any = run.config.dataset or {}
+    if "name" in node or not str(node.get("_target_")).startswith("nzc."):
+        why = "all that is published under one name adds up"
+        allowed = f"must say whom the data are about, as in --name hospital; {why}"
+        raise InputError("--name", None, allowed)
+    return str(run.result["dataset"])
+
+
+def _contents(run: FinishedRun, name: str, total: Total) -> dict[str, bytes]:
+    """Return the files of the published folder by name; `name` and `total` are of the people."""
+    texts = statement(run.result, run.config.budget.epsilon, run.released, name, total)
+    if STUDENT in run.released:
+        texts |= student_code()
+    contents = dict(run.released)
+    for file, text in texts.items():
+        contents[file] = text.encode()
+    return contents
+
+
+def _write(dest: Path, contents: dict[str, bytes]) -> None:
+    try:
+        dest.parent.mkdir(parents=True, exist_ok=True)
+        with TemporaryDirectory(prefix=".publish-", dir=dest.parent) as temporary:
+            partial = Path(temporary, dest.name)
+            partial.mkdir()
+            for name, content in contents.items():
+                (partial / name).write_bytes(content)
+                (partial / name).chmod(0o644)  # unlike the run, it is for others
+            partial.chmod(0o755)
+            partial.rename(dest)
+    except OSError as error:
+        allowed = f"must be a folder that can be created ({error.strerror})"
+        raise InputError("DEST", dest, allowed) from error
+
+
+def _lines(run: FinishedRun, name: str, total: Total) -> list[str]:
+    """Return what this folder costs, and what all folders about these people cost."""
+    epsilon, delta, _ = run.promised
+    folders = "only published folder"
+    if total.folders > 1:
+        folders = f"{total.folders} published folders"
+    why = ""
+    if math.isinf(total.epsilon):
+        why = "; they protect different things, so their ε have no sum"
+    elif total.limit is not None:
+        why = f"; budget.total allows ε = {total.limit:g}"
+    unit = run.result["unit"]
+    return [
+        f"this folder: ε = {number(epsilon)} at δ = {delta:g}, unit of privacy: {unit}",
+        f"the {folders} about {name}: ε = {number(total.epsilon)} at δ = {total.delta:g}{why}",
+    ]

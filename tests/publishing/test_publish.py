@@ -1,0 +1,187 @@
+"""What is published: a whole folder of a finished run, as the run wrote it, and nothing else."""
+
+import json
+import os
+import shutil
+import sqlite3
+from collections.abc import Callable, Iterator
+from functools import partial
+from hashlib import sha256
+from pathlib import Path
+
+import pytest
+from conftest import SMALL, VOTES, Command, Nzc, contents, newest_folder
+
+from nzc.app.publish import publish_run as publish
+from nzc.validation import InputError
+
+pytestmark = pytest.mark.usefixtures("usual_umask")
+FILE = [*VOTES, "teachers.path=votes.npy", "dataset.name=people"]
+LABELS_ONLY = {"README.md", "labels.csv", "privacy.json"}
+
+
+def test_a_released_folder_is_whole_and_open_to_all(nzc: Nzc, tmp_path: Path) -> None:
+    budget = ["audit=200", "teachers.stratify=true", "budget.epsilon=9", "aggregator.sigma=15"]
+    ran = nzc(*SMALL, *budget, "rng=system")
+    dest, result = tmp_path / "new" / "released", ran.result
+    for name in ("labels.csv", "predictions.csv", "student.json", "student.pt2"):
+        file = newest_folder(ran) / name
+        written = file.read_bytes()
+        file.write_bytes(written + b"\n")
+        with pytest.raises(InputError, match=f"must have the {name} that the run wrote"):
+            publish(newest_folder(ran), dest)
+        file.write_bytes(written)
+    os.umask(0o022)
+    publish(newest_folder(ran), dest)
+    student = {"predict.py", "requirements.txt", "student.json", "student.pt2", "table_encoder.py"}
+    assert {path.name for path in dest.iterdir()} == LABELS_ONLY | student | {"predictions.csv"}
+    assert all(path.stat().st_mode & 0o044 == 0o044 for path in (dest, *dest.iterdir()))
+
+    privacy = json.loads((dest / "privacy.json").read_text())
+    assert set(privacy) == {  # no accuracy: true labels have no protection
+        "name", "dataset", "mechanism", "student", "rng", "delta", "neighbours", "unit", "bound",
+        "finished", "learned_from", "grouped_by", "moved_votes", "voters", "individual",
+        "teachers", "asked", "answered", "epsilon", "total", "public_files", "versions",
+    }  # fmt: skip
+    stated = {name: result["epsilon"][name] for name in ("published", "audited")}
+    facts = {"epsilon": stated, "rng": "system", "delta": 1e-5, "answered": result["answered"]}
+    facts["asked"] = result["queries"] - result["refused"]
+    assert {key: privacy[key] for key in facts} == facts
+    text = (dest / "README.md").read_text()
+    numbers = map(str, stated.values())
+    for fact in ("δ = 1e-05", "by\n\n    GNMax(sigma=15)", "budget, ε = 9", *numbers):
+        assert fact in text
+
+    inside = {name.split("/data/")[-1]: data for name, data in contents(dest / "student.pt2")}
+    weights = json.loads(inside["weights/model_weights_config.json"])["config"]
+    assert not any(weight["use_pickle"] for weight in weights.values())
+    assert inside["sample_inputs/model.pt"] == b""
+    assert not any(str(Path.home()).encode() in data or b".py" in data for data in inside.values())
+
+
+@pytest.mark.parametrize(
+    ("settings", "line"),
+    [
+        (["rng=seeded"], "rng=seeded: must be system"),
+        (["rng=system", "aggregator=plurality"], "epsilon.published=inf: must be finite"),
+        (["rng=system", "aggregator=nzc"], "is no bound"),
+    ],
+)
+def test_what_must_not_be_published_is_refused(
+    nzc: Nzc, histograms: Path, settings: list[str], line: str, command: Command
+) -> None:
+    ran = nzc(*FILE, *settings)
+    code, _, err = command("publish", str(newest_folder(ran)), "released")
+    assert (code, err.count("\n")) == (2, 1)
+    assert line in err
+    assert not list(histograms.parent.glob("*released*"))
+
+
+def _tamperings(run: Path, store: Path) -> Iterator[tuple[str, Callable[[], object]]]:
+    """Yield ways in which a run's folder is no longer what the run wrote."""
+    record = json.loads((run / "result.json").read_text())
+    config = (run / ".hydra/config.yaml").read_text()
+
+    def changed(name: str, new: str) -> Callable[[], object]:
+        assert new != (run / name).read_text()
+        return partial((run / name).write_text, new)
+
+    for value in (-1, float("nan"), True, 0.001, "0.1", None):
+        epsilon = record["epsilon"] | {"published": value}
+        yield f"epsilon {value}", changed("result.json", json.dumps(record | {"epsilon": epsilon}))
+    for fact in ({"delta": 0.9}, {"rng": "seeded"}, {"unit": "group"}, {"answered": 0}):
+        yield str(fact), changed("result.json", json.dumps(record | fact))
+    yield "a line more", changed("labels.csv", (run / "labels.csv").read_text() + "39,1\n")
+    for old, new in (
+        ("sigma: 15", "sigma: 150"),
+        ("epsilon: null", "epsilon: 0.1"),
+        ("aggregator:", "{["),
+    ):
+        yield new, changed(".hydra/config.yaml", config.replace(old, new))
+    for statement in (
+        "DELETE FROM releases",
+        "UPDATE releases SET kind = 'trial'",
+        "DELETE FROM runs",
+    ):
+        yield statement, partial(_in_ledger, store, statement)
+    for lost in (store / "ledger.db", run / "labels.csv", run / "result.json"):
+        yield f"{lost.name} removed", lost.unlink
+
+
+def _in_ledger(store: Path, statement: str) -> None:
+    with sqlite3.connect(store / "ledger.db") as connection:
+        connection.execute(statement)
+
+
+def test_what_was_changed_is_not_published(nzc: Nzc, histograms: Path, command: Command) -> None:
+    here = histograms.parent
+    run, store = here / "outputs/run", here / ".nzc"
+    assert nzc(*FILE, "rng=system", "aggregator.sigma=15", "hydra.run.dir=outputs/run").code == 0
+    shutil.copytree(here, here.with_name("before"))
+    for name, tamper in list(_tamperings(run, store)):
+        tamper()
+        with pytest.raises(InputError) as refused:
+            publish(run, here / "published")
+        assert "\n" not in str(refused.value), name
+        assert not (here / "published").exists(), name
+        for folder in (run, store):
+            shutil.rmtree(folder)
+            shutil.copytree(here.with_name("before") / folder.relative_to(here), folder)
+    publish(run, here / "published")
+    moved = store.rename(here / "moved")
+    again = ["publish", str(run), str(here / "again")]
+    assert command(*again)[0] == 2
+    assert command(*again, "--store", str(moved))[0] == 0
+    for folder, dest, key in (
+        (run, here, "DEST="),
+        (run, run, "DEST="),
+        (run, here / "votes.npy" / "x", "DEST="),
+        (here, here / "x", "RUN="),
+        (here / "nowhere", here / "x", "RUN="),
+        (here / "outputs", here / "x", "RUN="),
+    ):
+        with pytest.raises(InputError, match=rf"{key}.*must"):
+            publish(folder, dest, moved)
+        assert not (here / "x").exists()
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        ["aggregator=lnmax", "aggregator.gamma=null", "budget.epsilon=2"],
+        ["aggregator=confident", "aggregator.threshold=20", "aggregator.sigma1=5", "answers=3"],
+        ["bound=sanitised"],
+        ["aggregator=sparse_stable", "teachers.count=50", "aggregator.cutoff=2"],
+    ],
+)
+def test_a_published_epsilon_follows_from_the_configuration(
+    nzc: Nzc, histograms: Path, settings: list[str]
+) -> None:
+    """Of every kind of promise: a run of an accountant that says too little is not published."""
+    run = newest_folder(nzc(*FILE, "rng=system", "queries=4", *settings))
+    publish(run, Path("published"))
+    assert {path.name for path in Path("published").iterdir()} == LABELS_ONLY
+    record = json.loads((run / "result.json").read_text())
+    record["epsilon"]["published"] *= 0.99
+    (run / "result.json").write_text(json.dumps(record))
+    digest = sha256((run / "result.json").read_bytes()).hexdigest()
+    stated = f"json_set(facts, '$.files.\"result.json\"', '{digest}')"
+    _in_ledger(Path(".nzc"), f"UPDATE runs SET id = '{digest}', facts = {stated}")
+    with pytest.raises(InputError, match=r"epsilon.published=.*follows from the configuration"):
+        publish(run, Path("bad"))
+
+
+def test_a_huge_epsilon_is_stated_too(nzc: Nzc, histograms: Path) -> None:
+    publish(newest_folder(nzc(*FILE, "rng=system", "aggregator.sigma=0.1")), Path("huge"))
+    text = Path("huge/README.md").read_text()
+    assert "e^" in text and "at most 100.0 %" in text
+
+
+def test_a_run_whose_noise_follows_from_its_budget_is_published(
+    nzc: Nzc, command: Command, tmp_path: Path
+) -> None:
+    ran = nzc("recipe=near_zero", "student=none", "rng=system", "queries=5")
+    code, _, err = command("publish", str(newest_folder(ran)), "published")
+    assert (code, err) == (0, "")
+    privacy = json.loads((tmp_path / "published" / "privacy.json").read_text())
+    assert (privacy["epsilon"], privacy["delta"]) == ({"published": 0.25}, 0)

@@ -1,0 +1,106 @@
+"""The published statement says what ran: whose records, on which rows a vote moves, what the
+student learned from.
+"""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from conftest import TEACHERS, VOTES, Nzc, newest_folder
+
+from nzc.app.publish import publish_run
+
+LINEAR = ["student=linear", "rng=system", *TEACHERS[2:]]
+TREES = [
+    *LINEAR, "teachers=forest", "teachers.estimator.n_estimators=2", "teachers.count=6",
+    "aggregator.sigma=2",
+]  # fmt: skip
+NPZ = ["dataset=npz", "dataset.classes=3"]
+TABLE = [
+    *TREES, "dataset=table", "dataset.private=private.csv", "dataset.public=public.csv",
+    "dataset.label=y", 'dataset.classes=["0","1","2"]',
+]  # fmt: skip
+CELLS = [*LINEAR, "recipe=near_zero", *NPZ, "aggregator.gamma=2", "queries=6"]
+NEIGHBOURS = [
+    *LINEAR, *NPZ, "recipe=near_zero", "queries=6", "aggregator=gnmax", "aggregator.sigma=2",
+    "teachers=neighbours", "teachers.count=9", "dataset.path=plain.npz",
+]  # fmt: skip
+ANY = "any number of rows"
+TWO = "at most 2 asked rows"
+#: Settings of a run, and what it says: unit of privacy, grouped by, rows on which votes move.
+KINDS: dict[str, tuple[list[str], tuple[str, str | None, str]]] = {
+    "records": ([*NPZ, "dataset.path=plain.npz", *TREES], ("record", None, ANY)),
+    "groups": ([*NPZ, "dataset.path=grouped.npz", *TREES], ("group", "array `group`", ANY)),
+    "column": ([*TABLE, "dataset.group=patient_nbr"], ("group", "column `patient_nbr`", ANY)),
+    "cells": ([*CELLS, "dataset.path=plain.npz"], ("record", None, TWO)),
+    "labels": (
+        [*CELLS, "dataset.path=plain.npz", "dataset.unit=label"],
+        ("label", None, "one asked row"),
+    ),
+    "cells of groups": ([*CELLS, "dataset.path=grouped.npz"], ("group", "array `group`", TWO)),
+    "neighbours": (NEIGHBOURS, ("record", None, ANY)),
+    "votes": ([*VOTES, "teachers.path=votes.npy", "rng=system"], ("teacher", None, ANY)),
+}
+#: What the README says of some of these, and of no other.
+SENTENCES = {
+    "Features have no protection": ("labels",),
+    "features of public rows and of private records": ("labels",),
+    "Between neighbours, counts differ, on": ("cells", "labels", "cells of groups"),
+    "Between neighbours, at most one vote for each row differs, on": ("neighbours",),
+    "whose votes came from a file": ("votes",),
+    "learned from its own part": ("records", "groups", "column"),
+}
+
+
+def _files(folder: Path) -> None:
+    """Write 300 records of 90 patients as arrays and as tables, and votes of 50 teachers."""
+    rng = np.random.default_rng(0)
+    y = np.arange(300) % 3
+    x = (np.eye(3)[y] * 3 + rng.normal(size=(300, 3))).astype(np.float32)
+    patients = np.arange(300) % 90
+    role = np.where(patients < 60, "private", np.where(patients < 80, "public", "test"))
+    np.savez(folder / "grouped.npz", x=x, y=y, group=patients, role=role)
+    np.savez(folder / "plain.npz", x=x, y=y, role=role)
+    table = pd.DataFrame(x, columns=["a", "b", "c"]).assign(patient_nbr=patients, y=y)
+    table[role == "private"].to_csv(folder / "private.csv", index=False)
+    table[role != "private"].to_csv(folder / "public.csv", index=False)
+    np.save(folder / "votes.npy", rng.multinomial(50, [0.8, 0.1, 0.1], 30))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_statement_is_of_what_ran(nzc: Nzc, tmp_path: Path, kind: str) -> None:
+    _files(tmp_path)
+    settings, values = KINDS[kind]
+    facts = dict(zip(("unit", "grouped_by", "moved_votes"), values, strict=True))
+    ran = nzc(*settings)
+    assert ran.code == 0, ran.err
+    result, in_cells = ran.result, kind in SENTENCES["Between neighbours, counts differ, on"]
+    if in_cells:  # its student learns from labels that are spread
+        rows = result["data"]["public"]
+        if kind == "labels":
+            rows += result["data"]["private"]
+        assert result["learned_from"] == f"6 released labels, spread to {rows} rows"
+        assert result["epsilon"]["published"] == 4 and result["epsilon"]["published_delta"] == 0
+
+    published = tmp_path / "published"
+    publish_run(newest_folder(ran), published, name="clinic")
+    assert (published / "counts.csv").exists() == in_cells
+    privacy = json.loads((published / "privacy.json").read_text())
+    for record in (privacy, result):
+        assert {key: record[key] for key in facts} == facts
+    text = " ".join((published / "README.md").read_text().split())
+    said = [sentence for sentence in SENTENCES if sentence in text]
+    assert said == [sentence for sentence, kinds in SENTENCES.items() if kind in kinds]
+    assert f"on {facts['moved_votes']}." in text
+    assert ("nothing protects" in privacy["neighbours"]) == (kind == "labels")
+    if kind == "labels":
+        known = pd.read_csv(newest_folder(ran) / "private_predictions.csv")
+        assert len(known) == result["data"]["private"] == result["data"]["features"]
+    assert not (published / "private_predictions.csv").exists()
+    if facts["grouped_by"] is None:
+        assert "one value of" not in text
+    else:
+        assert f"one value of the {facts['grouped_by'].replace('`', chr(39))}" in text
+        assert facts["grouped_by"] in privacy["neighbours"]
