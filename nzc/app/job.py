@@ -76,8 +76,6 @@ class Job:
         self.run = prepare_run(build_components(cfg, self.choices, figures=is_single))
         if not shows_private(cfg):
             _require_publishable(self.run)
-        elif self.run.session.ledger.stranger:
-            print(f"nzc: {self.run.session.ledger.stranger}", file=sys.stderr)
         self.tracker = build_tracker(cfg)
         if is_single and self.tracker is not None and not self.run.parts.trainer.is_worker:
             self.tracker.check(experiment_of(cfg, self.choices))

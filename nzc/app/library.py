@@ -138,7 +138,7 @@ def as_overrides(settings: Settings, more: Mapping[str, Any], grid: bool = False
     """
     if isinstance(settings, str):
         raise InputError("settings", settings, "must be a mapping, or a list of KEY=VALUE")
-    words = []
+    words: list[str] = []
     if not isinstance(settings, Mapping):
         words += settings
         settings = {}
