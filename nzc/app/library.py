@@ -143,8 +143,9 @@ def as_overrides(settings: Settings, more: Mapping[str, Any], grid: bool = False
         words += settings
         settings = {}
     for key, value in [*_flat(settings), *_flat(more)]:
-        is_grid = grid and isinstance(value, list | range | np.ndarray)
-        values = value if is_grid else [value]
+        values = [value]
+        if grid and isinstance(value, list | range | np.ndarray):
+            values = [*value]
         texts = ",".join(_text(key, value) for value in values)
         if texts[:1] == "{" and key[0] not in "+~":  # a mapping replaces all settings
             key = f"++{key}"
