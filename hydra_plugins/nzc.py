@@ -1,40 +1,67 @@
-"""Hydra's sweeper `rows`: every row of a sweep file with every point of the grid. Hydra finds plugins only here."""
+"""Hydra's sweepers of nzc. Hydra finds plugins only here, and imports them for every command."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 from hydra.core.plugins import Plugins
 from hydra.plugins.sweeper import Sweeper
 from hydra.types import HydraContext, TaskFunction
-from omegaconf import DictConfig
+from omegaconf import DictConfig, flag_override
 
 
 class RowSweeper(Sweeper):
-    """Runs the jobs that `nzc.app.sweep.RunningSweep` has planned and checked, `max_batch_size` at a time."""
+    """The sweeper `rows`: every row of a sweep file with every point of the grid.
 
-    def __init__(
-        self, max_batch_size: int | None = None, params: Mapping[str, str] | None = None
-    ) -> None:
-        self.max_batch_size = max_batch_size  # `params` is read from the configuration
+    It launches the jobs that `nzc.app.sweep` has planned and checked, `max_batch_size` at a time.
+    """
+
+    def __init__(self, max_batch_size: int | None = None, **options: Any) -> None:
+        self.max_batch_size = max_batch_size  # `options` are read from the configuration
 
     def setup(
         self, *, hydra_context: HydraContext, task_function: TaskFunction, config: DictConfig
     ) -> None:
-        self.config, self.hydra_context = config, hydra_context
+        self.config = config
+        self.hydra_context = hydra_context
         self.launcher = Plugins.instance().instantiate_launcher(
             hydra_context=hydra_context, task_function=task_function, config=config
         )
 
-    def sweep(self, arguments: list[str]) -> list[Sequence[Any]]:
-        from nzc.app.sweep import RunningSweep  # Hydra imports every plugin for every command
-
-        assert RunningSweep.current is not None and self.launcher is not None
-        jobs = [job.launched for job in RunningSweep.current.jobs]
-        returned = []
-        for first in range(0, len(jobs), self.max_batch_size or len(jobs)):
-            batch = jobs[first : first + (self.max_batch_size or len(jobs))]
-            results = self.launcher.launch(batch, initial_job_idx=first)
-            for result in results:
+    def sweep(self, arguments: Sequence[Any]) -> None:
+        """Launch jobs, given as the overrides of each."""
+        assert self.launcher is not None
+        size = self.max_batch_size or len(arguments)
+        for first in range(0, len(arguments), size):
+            batch = arguments[first : first + size]
+            for result in self.launcher.launch(batch, initial_job_idx=first):
                 _ = result.return_value  # raises where the job did
-            returned.append(results)
-        return returned
+
+
+class AnsweredSweeper(Sweeper):
+    """Lets the chosen sweeper run within `nzc.app.sweep.running_sweep`, and returns the folder."""
+
+    def __init__(self, sweeper: DictConfig) -> None:
+        self.chosen = sweeper
+
+    def setup(
+        self, *, hydra_context: HydraContext, task_function: TaskFunction, config: DictConfig
+    ) -> None:
+        set_sweeper(config, self.chosen)
+        self.config = config
+        self.sweeper = Plugins.instance().instantiate_sweeper(
+            hydra_context=hydra_context, task_function=task_function, config=config
+        )
+
+    def sweep(self, arguments: list[str]) -> Path:
+        from nzc.app.sweep import running_sweep
+
+        with running_sweep(self.config) as jobs:
+            self.sweeper.sweep(jobs or arguments)  # type: ignore[arg-type]
+        return Path(self.config.hydra.sweep.dir).absolute()
+
+
+def set_sweeper(config: DictConfig, sweeper: Any) -> None:
+    """Set the sweeper of a composed configuration."""
+    with flag_override(config, ["readonly", "struct"], False):
+        config.hydra.sweeper = sweeper

@@ -23,12 +23,12 @@ from nzc.validation import (
 
 @dataclass(frozen=True)
 class checked:
-    """An annotation that makes pydantic call `check` with the value: it raises InputError."""
+    """An annotation that makes pydantic call `check` with a key and the value."""
 
-    check: Callable[[Any], None]
+    check: Callable[[str, Any], None]
 
     def validate(self, value: Any) -> Any:
-        self.check(value)
+        self.check("value", value)  # its InputError gets the key of the setting
         return value
 
     def __get_pydantic_core_schema__(self, *_: Any) -> Any:
@@ -37,25 +37,20 @@ class checked:
         return core_schema.no_info_plain_validator_function(self.validate)
 
 
-def in_range(check: Callable[..., None], **bounds: int) -> checked:
-    """Return the annotation of a setting for a check of nzc.validation, which takes a key first."""
-    return checked(partial(check, "value", **bounds))
-
-
 def word(*allowed: str) -> checked:
     """Return the annotation of a setting that is one of these words."""
-    return checked(partial(one_of, "value", allowed=allowed))
+    return checked(partial(one_of, allowed=allowed))
 
 
-Count = Annotated[int, in_range(whole, at_least=1)]
-TwoOrMore = Annotated[int, in_range(whole, at_least=2)]
-CountOrZero = Annotated[int, in_range(whole, at_least=0)]
-Positive = Annotated[float, in_range(positive)]
-NotNegative = Annotated[float, in_range(not_negative)]
-AboveOne = Annotated[float, in_range(above_1)]
+Count = Annotated[int, checked(partial(whole, at_least=1))]
+TwoOrMore = Annotated[int, checked(partial(whole, at_least=2))]
+CountOrZero = Annotated[int, checked(partial(whole, at_least=0))]
+Positive = Annotated[float, checked(positive)]
+NotNegative = Annotated[float, checked(not_negative)]
+AboveOne = Annotated[float, checked(above_1)]
 #: From 0 to 1.
-Share = Annotated[float, in_range(share)]
+Share = Annotated[float, checked(share)]
 #: From 0 to below 1.
-BelowOne = Annotated[float, in_range(below_1)]
+BelowOne = Annotated[float, checked(below_1)]
 #: Above 0 and below 1.
-Between0And1 = Annotated[float, in_range(between_0_and_1)]
+Between0And1 = Annotated[float, checked(between_0_and_1)]

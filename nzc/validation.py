@@ -17,7 +17,8 @@ from typing import Any
 
 #: The smallest and the largest setting other than 0: squares and quotients of them stay within
 #: float64. Noise may be much larger than NZC's boost of 1e100.
-LEAST, MOST = 1e-120, 1e120
+LEAST = 1e-120
+MOST = 1e120
 #: The password of an address, up to its last @; Hydra writes \\: for a colon.
 _PASSWORD = re.compile(r"""(://[^:/\s\\]*\\?:)[^\s"']+(?=@)""")
 #: Python's constants as one types them.
@@ -28,7 +29,9 @@ class InputError(ValueError):
     """A value that cannot be used. The message is one line: `key=value: allowed`."""
 
     def __init__(self, key: str, value: object, allowed: str) -> None:
-        self.key, self.value, self.allowed = key, value, allowed
+        self.key = key
+        self.value = value
+        self.allowed = allowed
         typed = masked(_TYPED.get(str(value), value))
         super().__init__(one_line(f"{shortened(key, 100)}={shortened(typed, 250)}: {allowed}"))
 
@@ -108,8 +111,9 @@ def meant(name: str, known: Collection[str], listed: Collection[str] | None = No
 
     listed  the names to list, if not all; those that are like `name` come first
     """
-    names = known if listed is None else listed
-    by_likeness = get_close_matches(name, names, max(len(names), 1), cutoff=0.0)
+    if listed is None:
+        listed = known
+    by_likeness = get_close_matches(name, listed, max(len(listed), 1), cutoff=0.0)
     return nearest(name, known) or f": {', '.join(by_likeness)}"
 
 

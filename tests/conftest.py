@@ -1,6 +1,4 @@
-"""Fixtures of many tests: the command line in this process, small runs, and the published votes, if
-there are any.
-"""
+"""Fixtures of many tests: the command line in this process, small runs, the published votes."""
 
 import os
 
@@ -18,10 +16,9 @@ import socket
 import warnings
 import zipfile
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
@@ -44,8 +41,7 @@ SMALL = [*TEACHERS, "student.steps=60"]
 VOTES = ["teachers=votes", "dataset=none", "student=none", "trainer.progress=false"]
 
 
-@dataclass
-class Ran:
+class Ran(NamedTuple):
     """How a command ended: exit code, what it said, and the results it left."""
 
     code: int
@@ -83,10 +79,9 @@ def _main() -> int:
 
 @pytest.fixture(autouse=True)
 def fixed_entropy(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Keys, nonces and unseeded generators follow from a seed: every test draws the same noise each
-    time.
-    """
-    entropy, seeded = random.Random(0), np.random.default_rng
+    """Keys, nonces and unseeded generators follow from a seed: every test draws the same noise."""
+    entropy = random.Random(0)
+    seeded = np.random.default_rng
     secrets = SimpleNamespace(randbits=entropy.getrandbits, token_bytes=entropy.randbytes)
     for module in (randomness, run_ledger):
         monkeypatch.setattr(module, "secrets", secrets)
@@ -126,9 +121,12 @@ def nzc(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: Command, datab
     )
 
     def run(*arguments: str) -> Ran:
-        defaults = [key for key in ("tracking=none", "figures=false", "trainer.progress=false")
-                    if not any(argument.startswith(key.partition("=")[0]) for argument in arguments)]  # fmt: skip
-        return Ran(*command(*arguments, *defaults), tmp_path)
+        words = [*arguments]
+        for default in ("tracking=none", "figures=false", "trainer.progress=false"):
+            key = default.partition("=")[0]
+            if not any(argument.startswith(key) for argument in arguments):
+                words.append(default)
+        return Ran(*command(*words), tmp_path)
 
     return run
 
@@ -159,16 +157,14 @@ def newest_folder(ran: Ran) -> Path:
 
 def contents(*roots: Path) -> Iterator[tuple[str, bytes]]:
     """Every file, and of archives what is in them."""
-    for path in (
-        path for root in roots for path in ([root] if root.is_file() else sorted(root.rglob("*")))
-    ):
-        if path.is_file():
-            yield str(path), path.read_bytes()
-            if zipfile.is_zipfile(path):
+    for root in roots:
+        for path in [root, *sorted(root.rglob("*"))]:
+            if path.is_file():
+                yield str(path), path.read_bytes()
+            if path.is_file() and zipfile.is_zipfile(path):
                 with zipfile.ZipFile(path) as archive:
-                    yield from (
-                        (f"{path}:{name}", archive.read(name)) for name in archive.namelist()
-                    )
+                    for name in archive.namelist():
+                        yield f"{path}:{name}", archive.read(name)
 
 
 def tracked_runs(client: MlflowClient, query: str = "") -> list[Run]:

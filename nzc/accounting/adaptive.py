@@ -155,14 +155,15 @@ def _by_induction(
         shifts = _shifts(releases)
         scale = max(shifts) if max(shifts) < largest / 10 else largest
         own_step = _TIE * scale / cells
-        query = _query(releases, scale, own_step, highest)
+        laws, bit = _query(releases, scale, own_step, highest)
         if blocks != [1]:
-            count = ceil(count / number)
-            mu = np.hypot.reduce(shifts) * np.sqrt(count)
+            size = ceil(count / number)
+            mu = np.hypot.reduce(shifts) * np.sqrt(size)
             reach = gaussian(mu, delta * _SHARE / sum(blocks)) + 2 * scale
-            query = [_block(count, query, own_step, int(reach / own_step), step)], None
-            count = number
-        value = induced(value, count, *query)
+            block = _block(size, (laws, bit), own_step, int(reach / own_step), step)
+            value = induced(value, number, [block])
+        else:
+            value = induced(value, count, laws, bit)
     return epsilon_of(value, grid, left)
 
 
@@ -193,7 +194,7 @@ def _block(
     It is put on a grid of steps `step`, by chords in s.
     """
     below = int(1.3 * reach)
-    value = induced(after_all(own * np.arange(-below, 2 * reach + 1)), queries, *query)
+    value = induced(after_all(own * np.arange(-below, 2 * reach + 1.0)), queries, *query)
     s = ratios(own, reach)
     curve = value[below - reach : below + reach + 1][::-1] - np.maximum(1 - s, 0.0)
     if own < step:  # beyond the ends the curve is below its value there

@@ -124,8 +124,9 @@ def _on_grid(law: Neighbours, step: float, far: int) -> Laws:
     first = cell.min()
     width = cell.max() + 2 - first
     place = (np.arange(len(p))[:, None] * width + cell - first).ravel()
-    weights = np.bincount(place, (p * share).ravel(), len(p) * width)
-    weights += np.bincount(place + 1, (p * (1 - share)).ravel(), len(p) * width)
+    weights = np.zeros(len(p) * width)
+    weights += np.bincount(place, (p * share).ravel(), len(weights))
+    weights += np.bincount(place + 1, (p * (1 - share)).ravel(), len(weights))
     offsets = first + np.arange(width)
     return Laws(offsets, weights.reshape(len(p), width), (law.p * infinite).sum(axis=1))
 
@@ -195,7 +196,7 @@ def _lower(laws: list[Neighbours], delta: float, order: float, step: float, cell
         q = np.exp(np.log(p) - loss) * np.where(p < 1e-300, 1.01, 1.0)
         places = np.clip(np.rint(loss / step), -cells, cells)
         shifts, number = np.unique(places.astype(np.int64), return_inverse=True)
-        weights = np.stack([np.bincount(number, p), np.bincount(number, q)])
+        weights = np.array([np.bincount(number, p), np.bincount(number, q)], dtype=np.float64)
         for _ in range(law.count):
             infinite += float(mass[0].sum() * infinite_p)
             mass = _shifted(mass, shifts, weights)

@@ -49,14 +49,14 @@ def curves_of(p: Floats, q: Floats, s: Floats) -> Floats:
 def laws_of(curves: Floats, s: Floats) -> Laws:
     """Return the laws of curves [laws, points]."""
     # H = `infinite` + Σ q (s_j − s)₊ has these slopes; the first one leads to H(0) ≥ 1.
-    infinite = curves[:, -1]
+    infinite = curves[:, -1:]
+    first = 1 - (curves[:, :1] - infinite) / s[0]
     slopes = -np.diff(curves, axis=1) / np.diff(s) + (s[:-1] < 1)
-    slopes = np.column_stack([1 - (curves[:, 0] - infinite) / s[0], slopes, np.zeros(len(curves))])
-    p = np.maximum(slopes[:, :-1] - slopes[:, 1:], 0.0) * s * (1 + ROUNDING)
+    q = np.maximum(-np.diff(slopes, axis=1, prepend=first, append=0.0), 0.0)
+    p = q * s * (1 + ROUNDING)
     p[p < 1e-18] = 0.0
-    reach = len(s) // 2
-    # At most 1,000 offsets of 1e-18 each are left out.
-    return Laws(np.arange(-reach, reach + 1), p, infinite + 1e-15)
+    offsets = np.arange(len(s)) - len(s) // 2
+    return Laws(offsets, p, infinite[:, 0] + 1e-15)  # at most 1,000 offsets of 1e-18 each
 
 
 def merged(curves: Floats, s: Floats, mu: float, highest: float) -> Floats:

@@ -77,7 +77,7 @@ def _corners(mu: float) -> tuple[Floats, Floats]:
     def error(dd: Floats, vv: Floats, ddd: Floats, vvd: Floats, _: Floats) -> Floats:
         in_d = far * dd + above * mu * ddd
         in_v = far * vv + above * mu * vvd
-        return (wide * in_d + tall * in_v) / 8
+        return np.asarray((wide * in_d + tall * in_v) / 8)
 
     bounds = np.stack(_derivatives(left, right, low, high))
     used = high >= _nearest(left, right) - _ROOT * _BELOW

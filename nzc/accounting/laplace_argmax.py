@@ -53,7 +53,7 @@ def _corners(h: float) -> tuple[Floats, Floats]:
     below, last = _grid(h)
     d, v, here = _cells(below, last)
     p_a, p_b, p_c, *_ = _law(*np.meshgrid(d + h / 2, v, indexing="ij"))
-    ahead = behind = here
+    ahead = behind = np.full(here.shape, np.inf)
     s_a = s_b = np.full(here.shape[2:], np.exp(2 * h))
     if h > _SMALL:  # the largest s of line a, and of line b, in each cell; p/q falls as d grows
         s_a = p_a[:-1, 1:] / p_b[:0:-1, :-1]
@@ -70,9 +70,8 @@ def _corners(h: float) -> tuple[Floats, Floats]:
         away = np.maximum(s - 1, -np.expm1(-2 * h))
         at, p, q = outcome[:, ::2]  # second derivatives, in d and in v
         error = np.exp(h) * (away * at + s * h * outcome[0, 1::2])
-        if h > _SMALL:
-            error = np.minimum(error, p + s * q)
-        return wide * error[0] + tall * error[1]
+        in_d, in_v = np.minimum(error, p + s * q)
+        return np.asarray(wide * in_d + tall * in_v)
 
     # Line a is p_a − s q_a; in both lines a rarer pair of outcomes may stand for the other one.
     e_a = np.minimum(bent(a, s_a), bent(b, s_a) + bent(c, s_a))
@@ -157,13 +156,14 @@ def _law(d: Floats, v: Floats) -> tuple[Floats, ...]:
     at_b, under_b = _laplace(s - y[..., None])
     later = np.exp(-s) * weights
     sooner = -np.expm1(-s) * weights
-    return (
-        (at_a * under_b * sooner).sum(axis=-1),
-        (at_b * under_a * sooner).sum(axis=-1),
-        (under_a * under_b * later).sum(axis=-1),
-        (at_a * at_b * sooner).sum(axis=-1),
-        (at_a * under_b * later).sum(axis=-1),
-    )
+    terms = [
+        (at_a, under_b, sooner),
+        (at_b, under_a, sooner),
+        (under_a, under_b, later),
+        (at_a, at_b, sooner),
+        (at_a, under_b, later),
+    ]
+    return tuple((first * second * mass).sum(axis=-1) for first, second, mass in terms)
 
 
 def _rare(h: float) -> list[tuple[Floats, Floats]]:
@@ -205,7 +205,7 @@ def _given_rare(x: Floats, below: float, error: Floats) -> Floats:
         bit * (beats_one - beats_both),
         bit * (1 - beats_one),
     ]
-    return np.maximum(np.stack(outcomes, axis=1), 0.0)
+    return np.stack(outcomes, axis=1).clip(0.0)
 
 
 def _wins(x: Floats) -> tuple[Floats, Floats]:

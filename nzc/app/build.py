@@ -4,7 +4,7 @@ import inspect
 import os
 import re
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import is_dataclass
 from functools import partial
 from pkgutil import resolve_name
@@ -202,22 +202,3 @@ def _check_values(kind: Any, values: Mapping[str, Any], key: str) -> None:
             adapter.validate_python({name: value})
         except ValidationError as error:
             raise from_pydantic(error, key) from error
-
-
-def check_own_parts(cfg: DictConfig) -> None:
-    """Raise InputError where a part of the user's own cannot be imported: before data are read."""
-    for section in (*KINDS, "metrics"):
-        for key, target in _targets(_plain(cfg[section]), section):
-            if not str(target).startswith(("nzc.", "sklearn.")):  # slow to import
-                _imported(target, key)
-
-
-def _targets(node: Any, key: str) -> Iterator[tuple[str, Any]]:
-    """Yield every `_target_` in a tree of mappings and lists, with its dotted key."""
-    if isinstance(node, list):
-        node = dict(enumerate(node))
-    if isinstance(node, dict):
-        for name, inner in node.items():
-            yield from _targets(inner, f"{key}.{name}")
-    elif key.endswith("._target_"):
-        yield key, node

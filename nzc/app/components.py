@@ -12,7 +12,7 @@ from nzc.accounting import sanitised
 from nzc.accounting.calibration import calibrate_noise
 from nzc.accounting.data_independent import FREE, gaussian_cost
 from nzc.accounting.epsilon import SANITISED
-from nzc.app.build import build, build_metrics, check_config, check_own_parts
+from nzc.app.build import build, build_metrics, check_config
 from nzc.app.config import name_of_people, names_of
 from nzc.app.keys import refuse_unknown_keys
 from nzc.data import LABEL
@@ -40,7 +40,6 @@ def build_components(cfg: DictConfig, choices: Mapping[str, str], figures: bool)
     """
     refuse_unknown_keys(cfg)
     check_config(cfg)
-    check_own_parts(cfg)
     metrics = build_metrics(cfg)
     dataset = build(cfg, "dataset", choices["dataset"])
     if dataset is not None:
@@ -153,7 +152,7 @@ def _free_noise(cfg: DictConfig) -> str | None:
         if not OmegaConf.is_interpolation(node, key):
             allowed = "must be a number, or be left out: the budget decides one noise, here "
             raise InputError(f"aggregator.{key}", None, f"{allowed}aggregator.{free[0]}")
-    return free[0] if free else None
+    return next(iter(free), None)
 
 
 def _spend_budget(
@@ -181,10 +180,10 @@ def _spend_budget(
         cfg.aggregator[noise] = calibrate_noise(epsilon_of, cfg.budget.epsilon, noise, queries)
     if OmegaConf.select(cfg, "baseline"):
         return
-    chosen = {key: cfg.aggregator[key] for key in unknown}
-    text = " ".join(
-        f"aggregator.{key}={value:.6g}" for key, value in chosen.items() if value is not None
-    )
+    words = []
+    for key in unknown:
+        if cfg.aggregator[key] is not None:
+            words.append(f"aggregator.{key}={cfg.aggregator[key]:.6g}")
     labels = f"{queries} queries" if adjacency.everywhere else "all labels"
     spent = f"{labels} then cost at most ε = {cfg.budget.epsilon:g}"
-    print(f"nzc: {text}: {spent}", file=sys.stderr)
+    print(f"nzc: {' '.join(words)}: {spent}", file=sys.stderr)

@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from textwrap import indent
 from typing import Annotated, Any
@@ -18,7 +19,7 @@ from hydra.types import RunMode
 from omegaconf import MISSING, DictConfig, OmegaConf
 
 from nzc.app.overrides import check_overrides, refuse_sweeps
-from nzc.settings import AboveOne, Between0And1, Count, Positive, checked, in_range, word
+from nzc.settings import AboveOne, Between0And1, Count, Positive, checked, word
 from nzc.validation import InputError, whole
 
 _PACKAGE = Path(__file__).parents[1]
@@ -37,15 +38,13 @@ GROUPS = (
     "trainer",
     "tracking",
 )
-#: The groups whose options name a run.
-_NAMING = ("dataset", "teachers", "aggregator", "student")
 
 
-def _check_audit(value: Any) -> None:
+def _check_audit(key: str, value: Any) -> None:
     if isinstance(value, bool) or (isinstance(value, int) and value >= 100):
         return
     allowed = "must be true, false, or a whole number of trials, 100 or more"
-    raise InputError("audit", value, allowed)
+    raise InputError(key, value, allowed)
 
 
 @dataclass
@@ -72,7 +71,7 @@ class Sanitise:
 class Config:
     """All keys but those of the groups: these are the arguments of the class that YAML names."""
 
-    seed: Annotated[int, in_range(whole, at_least=0, at_most=2**32 - 1)] = MISSING
+    seed: Annotated[int, checked(partial(whole, at_least=0, at_most=2**32 - 1))] = MISSING
     rng: Annotated[str, word("seeded", "system")] = MISSING
     delta: Between0And1 = MISSING
     queries: Count | None = None
@@ -103,8 +102,7 @@ class Config:
 
 def name_of_people(cfg: DictConfig) -> str | None:
     """Return dataset.name, the user's name of the people in the private data; None: no name."""
-    name = OmegaConf.select(cfg, "dataset.name")
-    return None if name is None else str(name).strip() or None
+    return str(OmegaConf.select(cfg, "dataset.name") or "").strip() or None
 
 
 def names_of(cfg: DictConfig, choices: Mapping[str, Any]) -> dict[str, str]:
@@ -114,14 +112,11 @@ def names_of(cfg: DictConfig, choices: Mapping[str, Any]) -> dict[str, str]:
     of torchvision's datasets the kind.
     """
     names = {}
-    for group in _NAMING:
-        target = OmegaConf.select(cfg, f"{group}._target_")
-        preset = read_file(f"conf/{group}", choices[group]).get("_target_", target)
-        names[group] = str(choices[group])
-        if target is None:
-            names[group] = "none"
-        elif preset != target:
-            names[group] = target
+    for group in ("dataset", "teachers", "aggregator", "student"):
+        target = OmegaConf.select(cfg, f"{group}._target_", default="none")
+        preset = read_file(f"conf/{group}", choices[group])
+        is_preset = preset.get("_target_", target) == target != "none"
+        names[group] = str(choices[group]) if is_preset else target
     kind = OmegaConf.select(cfg, "dataset.kind")
     if kind is not None and names["dataset"] in ("mnist", "torchvision"):
         names["dataset"] = kind
@@ -192,23 +187,20 @@ def _keys_help(*, _root_: Any) -> str:
     sections = [f"seed:{main}".rstrip()]
     for group in GROUPS:
         choice = _root_.hydra.runtime.choices[group]
-        if choice is None:
-            continue
-        lines = [line for line in _text_of(f"conf/{group}", choice).splitlines() if line.strip()]
-        sections.append("\n  ".join([f"{group}: # {group}={choice}", *lines]))
+        if choice is not None:
+            lines = _text_of(f"conf/{group}", choice).strip().replace("\n\n", "\n")
+            sections.append(f"{group}: # {group}={choice}\n{indent(lines, '  ')}".rstrip())
     return indent("\n\n".join(sections), "  ")
 
 
-def compose_run(
-    overrides: Sequence[str], config_name: str = "config", config_path: str | Path = CONF
-) -> DictConfig:
+def compose_run(overrides: Sequence[str], config_name: str = "config") -> DictConfig:
     """Return the configuration of `nzc OVERRIDE…`, with Hydra's own part.
 
     Its `hydra.mode` is MULTIRUN where a file says so; only then may overrides list values.
     """
     register()
     check_overrides(overrides, GROUPS)
-    with initialize_config_dir(str(config_path), job_name="nzc", version_base="1.3"):
+    with initialize_config_dir(str(CONF), job_name="nzc", version_base="1.3"):
         hydra = GlobalHydra.instance().hydra
         assert hydra is not None
         cfg = hydra.compose_config(

@@ -65,14 +65,14 @@ def error_line(error: Exception, private: bool = True, otherwise: int = 1) -> tu
     private  whether the line may have the message of a failure, which may quote private data
     """
     wrong = input_error(error)
-    if wrong is None and isinstance(error, HydraException | yaml.YAMLError):
-        code, line = 2, _sentence(error)
-    elif wrong is None:
-        message = f": {in_a_line(error)}" if private else ""
-        code, line = otherwise, f"{type(error).__name__}{message} (HYDRA_FULL_ERROR=1 shows where)"
-    else:
-        code, line = 2, str(wrong)
-    return code, shortened(one_line(line))
+    if wrong is not None:
+        return 2, shortened(str(wrong))
+    if isinstance(error, HydraException | yaml.YAMLError):
+        return 2, shortened(one_line(_sentence(error)))
+    line = type(error).__name__
+    if private:
+        line += f": {in_a_line(error)}"
+    return otherwise, shortened(one_line(f"{line} (HYDRA_FULL_ERROR=1 shows where)"))
 
 
 def input_error(error: BaseException, words: Sequence[str] = ()) -> InputError | None:
@@ -100,13 +100,14 @@ def input_error(error: BaseException, words: Sequence[str] = ()) -> InputError |
 def _unknown_option(error: MissingConfigException, file: str) -> InputError | None:
     """Return the error for an option of a group, which has no such `file`."""
     group, _, option = file.removesuffix(".yaml").rpartition("/")
+    if not group:  # the file that --config-name names
+        return None
+    allowed = _sentence(error)
     if option in _EXTRAS:
         allowed = f'must be installed: pip install "nzc[{_EXTRAS[option]}]"'
-        return InputError(group, option, allowed)
-    if group in GROUPS:
+    elif group in GROUPS:
         allowed = f"must be one of its options{meant(option, options(f'conf/{group}'))}"
-        return InputError(group, option, allowed)
-    return InputError(group, option, _sentence(error)) if group else None
+    return InputError(group, option, allowed)
 
 
 def _wrong_value(error: Any, words: Sequence[str]) -> InputError:

@@ -1,4 +1,4 @@
-"""Hydra's callback for a sweep, whose needs are imported when it begins."""
+"""Hydra's callback for a sweep."""
 
 from typing import Any
 
@@ -7,15 +7,14 @@ from omegaconf import DictConfig
 
 
 class SweepHooks(Callback):
-    """Opens a sweep before its jobs, and answers it after them. Launchers send this to workers."""
+    """Lets the chosen sweeper run within `nzc.app.sweep.running_sweep`.
+
+    Launchers send this to their workers.
+    """
 
     def on_multirun_start(self, config: DictConfig, **kwargs: Any) -> None:
-        from nzc.app.sweep import RunningSweep
+        from hydra_plugins.nzc import AnsweredSweeper, set_sweeper
 
-        RunningSweep(config).begin()
-
-    def on_multirun_end(self, config: DictConfig, **kwargs: Any) -> None:
-        from nzc.app.sweep import RunningSweep
-
-        assert RunningSweep.current is not None
-        RunningSweep.current.end()
+        wrapper = f"{AnsweredSweeper.__module__}.{AnsweredSweeper.__qualname__}"
+        chosen = config.hydra.sweeper
+        set_sweeper(config, {"_target_": wrapper, "_recursive_": False, "sweeper": chosen})

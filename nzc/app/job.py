@@ -105,24 +105,26 @@ class Job:
             return pipeline.execute(self.run, folder.path, self.begun, say, on_result)
 
     def tracked(self, folder: Path) -> AbstractContextManager[None]:
-        """Track the run in `folder`. A single run is named by what was typed."""
+        """Track the run in `folder`, by its name in the sweep or by what was typed."""
         cfg = self.cfg
-        params = run_params(cfg, self.choices)
-        experiment = experiment_of(cfg, self.choices)
         name = self.name
-        if self.sweep is None:
+        if not name:
             names = names_of(cfg, self.choices)
             title = {f"{group}={names[group]}": names[group] for group in ("dataset", "aggregator")}
             others = [word for word in read_overrides(folder) if word not in title]
             name = tracked_name([*title.values()], others)
-        elif self.choices["dataset"] == "none":  # all votes of a sweep are in one experiment
+        experiment = experiment_of(cfg, self.choices)
+        if self.sweep is not None and self.choices["dataset"] == "none":
+            # All votes of a sweep are in one experiment.
             experiment = read_record(self.sweep).get("experiment", experiment)
+        params = run_params(cfg, self.choices)
         return tracked(self.tracker, folder, experiment, name, params, self.sweep)
 
 
 def _require_publishable(run: PreparedRun) -> None:
     """Raise InputError where a public tracker would be told more of private records than ε says."""
-    policy, splits = run.session.policy, run.splits
+    policy = run.session.policy
+    splits = run.splits
     if splits is not None and splits.undeclared_classes is not None:
         allowed = (
             "must be declared where tracking.private=false: private labels decide what is sent"

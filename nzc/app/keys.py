@@ -11,8 +11,6 @@ from nzc.app.overrides import typed_values
 from nzc.runs.layout import RECORDED
 from nzc.validation import InputError, meant
 
-#: Names of keys in older versions, and the name today.
-_RENAMED = {"publish": "bound", "audit_trials": "audit"}
 #: The keys of nzc, and those below some of them.
 _SECTIONS = {"": Config, "paths": Paths, "budget": Budget, "sanitise": Sanitise}
 
@@ -25,7 +23,7 @@ def refuse_unknown_keys(cfg: DictConfig) -> None:
     tree: Any = OmegaConf.to_container(cfg, resolve=False)
     hydra = tree.pop("hydra", {})  # it is not in all configurations
     for section, kind in _SECTIONS.items():
-        nodes = tree[section] if section else tree
+        nodes = tree.get(section, tree)
         known = {key.name: nodes.get(key.name) for key in fields(kind)}
         for key, value in nodes.items():
             if key not in known:
@@ -49,9 +47,7 @@ def unknown_key(
     having = _options_with(group, name)
     places = [] if group else _places(name, known)
     allowed = f"must be one of the keys of {owner or group or 'nzc'}"
-    if key in _RENAMED and "/" not in str(value):  # nzc publish FOLDER is a subcommand
-        allowed = f"must be typed as {_RENAMED[key]}={value}, its name today"
-    elif places:
+    if places:
         allowed += f"; did you mean {_listed(places)}?"
     elif having and words:
         allowed = _other_option(key, value, having, words)

@@ -25,7 +25,7 @@ from nzc.app.errors import Stop, error_line, input_error
 from nzc.app.job import run_single
 from nzc.app.main import do_job
 from nzc.app.overrides import check_overrides
-from nzc.app.sweep import RunningSweep, answer_interrupted
+from nzc.app.sweep import JobsFailed
 from nzc.runs.checks import forget_data
 from nzc.runs.result import RunResult
 from nzc.storage.files import PRIVATE
@@ -82,20 +82,20 @@ def sweep(settings: Settings = (), /, **more: Any) -> "DataFrame":
     from nzc.sweeps.table import read_sweep  # imports pandas
 
     overrides = as_overrides(settings, more, grid=True)
-    RunningSweep.ended = None
     try:
-        with _undone(overrides), redirect_stdout(sys.stderr), answer_interrupted():
+        with _undone(overrides), redirect_stdout(sys.stderr):
             check_overrides(overrides, GROUPS)
             with initialize_config_dir(str(CONF), job_name="nzc", version_base="1.3"):
                 hydra = GlobalHydra.instance().hydra
                 assert hydra is not None
                 words = [*overrides, "hydra.mode=MULTIRUN"]
-                hydra.multirun("config", do_job, words, with_log_configuration=False)
+                folder = hydra.multirun("config", do_job, words, with_log_configuration=False)
+    except JobsFailed as failed:
+        folder = failed.folder
     except Stop as stop:
-        if RunningSweep.ended is None:
-            wrong: Any = stop.__cause__ or stop.errors[0]  # with several wrong keys, the first
-            raise input_error(wrong, overrides) or wrong from None
-    return read_sweep(RunningSweep.ended or "")
+        wrong: Any = stop.__cause__ or stop.errors[0]  # with several wrong keys, the first
+        raise input_error(wrong, overrides) or wrong from None
+    return read_sweep(folder)
 
 
 @contextmanager
@@ -138,21 +138,17 @@ def as_overrides(settings: Settings, more: Mapping[str, Any], grid: bool = False
     """
     if isinstance(settings, str):
         raise InputError("settings", settings, "must be a mapping, or a list of KEY=VALUE")
-    if isinstance(settings, Mapping):
-        words = []
-        pairs = [*_flat(settings), *_flat(more)]
-    else:
-        words = [*settings]
-        pairs = [*_flat(more)]
-    for key, value in pairs:
+    words = []
+    if not isinstance(settings, Mapping):
+        words += settings
+        settings = {}
+    for key, value in [*_flat(settings), *_flat(more)]:
         is_grid = grid and isinstance(value, list | range | np.ndarray)
-        values = [*value] if is_grid else [value]
-        if key in GROUPS:
-            values = ["none" if option is None else option for option in values]
-        prefix = ""
-        if any(isinstance(value, Mapping) for value in values) and key[0] not in "+~":
-            prefix = "++"
-        words.append(f"{prefix}{key}={','.join(_text(key, value) for value in values)}")
+        values = value if is_grid else [value]
+        texts = ",".join(_text(key, value) for value in values)
+        if texts[:1] == "{" and key[0] not in "+~":  # a mapping replaces all settings
+            key = f"++{key}"
+        words.append(f"{key}={texts}")
     return words
 
 
@@ -173,6 +169,8 @@ def _text(key: str, value: Any) -> str:
     """Return a Python value in Hydra's grammar. InputError: the grammar has no such value."""
     if hasattr(value, "tolist"):  # of numpy
         value = value.tolist()
+    if value is None and key in GROUPS:
+        return "none"
     if value is None or isinstance(value, bool):
         return json.dumps(value)
     if isinstance(value, int | float):

@@ -40,10 +40,11 @@ def main() -> None:
     words = sys.argv[1:]
     try:
         if words and words[0] in COMMANDS:
-            _run_subcommand(words[0], words[1:])
-        else:
-            with reported(otherwise=2):  # before a job begins, the input is wrong
-                _run(words)
+            with reported():
+                subcommand = getattr(import_module(f"nzc.app.{words[0]}"), words[0])
+                sys.exit(subcommand(words[1:]))
+        with reported(otherwise=2):  # before a job begins, the input is wrong
+            _run(words)
     except Stop as stop:
         for error in stop.errors:
             print(f"nzc: {shortened(one_line(str(error)))}", file=sys.stderr)
@@ -66,11 +67,6 @@ def begin_process() -> None:
         signal.signal(signal.SIGTERM, signal.default_int_handler)
 
 
-def _run_subcommand(name: str, arguments: Sequence[str]) -> None:
-    with reported():
-        sys.exit(getattr(import_module(f"nzc.app.{name}"), name)(arguments))
-
-
 def _run(words: Sequence[str]) -> None:
     """Run what is no subcommand: a run, a sweep, or a question that a flag asks."""
     if "--version" in words:
@@ -78,24 +74,23 @@ def _run(words: Sequence[str]) -> None:
 
         print(f"nzc {__version__}")
         return
-    if words and words[0][:1] not in "-~" and "=" not in words[0]:
-        allowed = f"must be KEY=VALUE, or a subcommand{meant(words[0], COMMANDS)}"
-        raise InputError("nzc", words[0], allowed)
-    if "--help" in words or "-h" in words:  # Hydra would first list its own options, for a second
-        print(compose_run([word for word in words if word[:1] != "-"]).hydra.help.template)
-        return
-
     ordered = sorted(words, key=_is_override)  # Hydra accepts no flag between overrides
     flags = get_args_parser().parse_args(ordered)
-    check_overrides(flags.overrides, GROUPS)
-    if flags.multirun or flags.cfg or flags.info or flags.hydra_help or flags.shell_completion:
+    overrides = flags.overrides
+    if overrides and not _is_override(overrides[0]):
+        allowed = f"must be KEY=VALUE, or a subcommand{meant(overrides[0], COMMANDS)}"
+        raise InputError("nzc", overrides[0], allowed)
+    check_overrides(overrides, GROUPS)
+    if flags.help:  # Hydra would first list its own options, for a second
+        print(compose_run(overrides).hydra.help.template)
+        return
+    if any((flags.multirun, flags.cfg, flags.info, flags.hydra_help, flags.shell_completion)):
         _run_hydra(ordered)
         return
-    overrides = flags.overrides
     if flags.config_dir is not None:
         folder = quoted(f"file://{Path(flags.config_dir).absolute()}")
         overrides = [*overrides, f"hydra.searchpath=[{folder}]"]
-    cfg = compose_run(overrides, flags.config_name or "config", flags.config_path or CONF)
+    cfg = compose_run(overrides, flags.config_name or "config")
     if cfg.hydra.mode == RunMode.MULTIRUN:
         _run_hydra(["--multirun", *ordered])
         return
@@ -107,7 +102,7 @@ def _run(words: Sequence[str]) -> None:
 
 
 def _is_override(word: str) -> bool:
-    return word[:1] == "~" or (word[:1] != "-" and "=" in word)
+    return word.startswith("~") or ("=" in word and not word.startswith("-"))
 
 
 def _say_start(cfg: DictConfig) -> None:
@@ -127,14 +122,7 @@ def _run_hydra(words: Sequence[str]) -> None:
     refuse_divided_paths(words)
     sys.argv[1:] = words
     register()
-    try:
-        hydra.main(version_base="1.3", config_path=str(CONF), config_name="config")(do_job)()
-    except BaseException:
-        sweep = sys.modules.get("nzc.app.sweep")
-        if sweep is not None:
-            with sweep.answer_interrupted():
-                raise
-        raise
+    hydra.main(version_base="1.3", config_path=str(CONF), config_name="config")(do_job)()
 
 
 def do_job(cfg: DictConfig) -> float | list[float] | None:

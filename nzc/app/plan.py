@@ -10,8 +10,9 @@ from rich.table import Table
 from nzc.app.errors import Parser
 from nzc.data.rows import load_array
 from nzc.mechanisms import Counts, count_votes
+from nzc.planning.advice import doubts
 from nzc.planning.budget import QUERIES, Plan, PlannedRun
-from nzc.planning.expected import AGREEMENT, doubts, expected_in_cells, rows_to_ask
+from nzc.planning.expected import AGREEMENT, expected_in_cells, rows_to_ask
 from nzc.runs.formatting import percent, show
 from nzc.types import Ints
 from nzc.validation import InputError, positive, share, whole
@@ -78,19 +79,23 @@ def _show_plan(planned: Plan, best: PlannedRun) -> None:
         ("", "aggregator", "noise", "queries", "labels", "right labels", "label accuracy"),
     )
     for row in planned.rows:
-        is_best = (row.aggregator, row.queries) == (best.aggregator, best.queries)
-        if is_best:
+        mark = ""
+        style = None
+        if (row.aggregator, row.queries) == (best.aggregator, best.queries):
             row = best
-        mark = "✓" if planned.is_good(row) else ""
+            mark = "→"
+            style = "bold"
+        elif planned.is_good(row):
+            mark = "✓"
         table.add_row(
-            "→" if is_best else mark,
+            mark,
             row.aggregator,
             " ".join(f"{key}={value:.4g}" for key, value in row.settings.items()),
             f"{row.queries:,}",
             f"{row.labels:,.1f}",
             f"{row.right:,.1f}",
             percent(row.accuracy),
-            style="bold" if is_best else None,
+            style=style,
             end_section=row.queries == planned.queries[-1],
         )
     show(table)
@@ -107,7 +112,9 @@ def _plan_cells(chosen: Namespace) -> None:
     positive("--epsilon", chosen.epsilon)
     positive("--agreement", chosen.agreement)
     share("--agreement", chosen.agreement)
-    records, classes, epsilon = chosen.records, chosen.classes, chosen.epsilon
+    records = chosen.records
+    classes = chosen.classes
+    epsilon = chosen.epsilon
     agreement = percent(chosen.agreement)
     notes = [
         "Each record counts for the asked row that it is nearest to. → the ε that you gave.",
@@ -131,18 +138,21 @@ def _plan_cells(chosen: Namespace) -> None:
         noise_std = counts.noise.deviation
         rows = rows_to_ask(records, classes, chosen.public, noise_std)
         _, right = expected_in_cells(counts, records, classes, rows, chosen.agreement)
-        is_given = factor == 1
+        mark = ""
+        style = None
+        if factor == 1:
+            mark = "→"
+            style = "bold"
+            warnings = doubts(rows, right, classes, None, 0, records, in_cells=True, agreement=None)
         table.add_row(
-            "→" if is_given else "",
+            mark,
             f"{factor * epsilon:.4g}",
             f"{noise_std:,.1f}",
             f"{rows:,}",
             f"{records // rows:,}",
             percent(right),
-            style="bold" if is_given else None,
+            style=style,
         )
-        if is_given:
-            warnings = doubts(rows, right, classes, None, 0, records, in_cells=True, agreement=None)
     show(table)
     words = ["recipe=near_zero", f"budget.epsilon={epsilon}"]
     _show_commands(warnings, words, words)

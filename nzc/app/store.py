@@ -1,7 +1,8 @@
 """The subcommand nzc store: stored predictions, and the releases and trials of the ledger."""
 
 import os
-from collections.abc import Collection, Iterable, Mapping
+from argparse import Namespace
+from collections.abc import Collection, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,9 @@ from nzc.runs.formatting import number, short_mechanism, show
 from nzc.storage.predictions import Entry, PredictionStore
 from nzc.validation import InputError, between_0_and_1
 
+#: The values of a line of a table, by the names of the columns.
+_Row = dict[str, object]
+
 
 def store(arguments: list[str]) -> int:
     """List what is stored; or remove predictions, forget trials, or name datasets."""
@@ -23,12 +27,15 @@ def store(arguments: list[str]) -> int:
     if not Path(chosen.root).is_dir():
         raise InputError("--root", chosen.root, "must be a folder that a run has stored in")
     predictions = PredictionStore(chosen.root, ledger=chosen.ledger)
-    ledger = Ledger(predictions.ledger) if predictions.ledger.is_file() else None
-    entries = ledger.entries() if ledger else []
+    ledger = None
+    entries = []
+    if predictions.ledger.is_file():
+        ledger = Ledger(predictions.ledger)
+        entries = ledger.entries()
     if chosen.name is not None:
         _name(ledger, entries, *chosen.name)
     elif chosen.forget is not None:
-        _forget(ledger, [entry for entry in entries if entry.kind == TRIAL], chosen)
+        _forget(ledger, entries, chosen)
     elif chosen.prune is not None or chosen.all:
         _prune(predictions, chosen)
     else:
@@ -70,37 +77,37 @@ def _name(ledger: Ledger | None, entries: list[LedgerEntry], name: str, *starts:
         raise InputError("--name", name, allowed)
     for dataset in datasets:
         ledger.name(dataset, name)
-    together = sorted(digest[:8] for digest in ledger.counted_with(datasets[0]))
-    print(f"{name}: {', '.join(together)} count together")
+    print(f"{name}: {', '.join(_starts(ledger.counted_with(datasets[0])))} count together")
 
 
-def _forget(ledger: Ledger | None, trials: list[LedgerEntry], chosen: Any) -> None:
+def _forget(ledger: Ledger | None, entries: list[LedgerEntry], chosen: Namespace) -> None:
     """Forget trials: those whose keys begin as chosen, or all where none is given."""
+    trials = {entry.key: entry for entry in entries if entry.kind == TRIAL}
     if chosen.forget:
         what = "key of a trial (a release is never forgotten)"
-        keys = _whole_keys("--forget", chosen.forget, [entry.key for entry in trials], what)
-        trials = [entry for entry in trials if entry.key in keys]
+        keys = _whole_keys("--forget", chosen.forget, trials, what)
+        trials = {key: trials[key] for key in keys}
     if ledger is None or not trials:
         print("nothing to forget")
         return
-    _show_trials(trials, chosen.delta)
+    _show_trials([*trials.values()], chosen.delta)
     print("Forget a trial only if nobody has seen its labels, or made a choice by them.")
     _require(chosen.yes)
-    ledger.forget(trials)
+    ledger.forget(trials.values())
     print(f"forgot {len(trials)} trials; releases stay, and so do the folders of the runs")
 
 
-def _prune(predictions: PredictionStore, chosen: Any) -> None:
+def _prune(predictions: PredictionStore, chosen: Namespace) -> None:
     """Remove stored predictions: those whose keys begin as chosen, or all."""
     entries = {entry.path.name: entry for entry in predictions.entries()}
-    keys = [*entries]
     if not chosen.all:
         keys = _whole_keys("--prune", chosen.prune, entries, "stored key")
-    _show_predictions([entries[key] for key in keys])
+        entries = {key: entries[key] for key in keys}
+    _show_predictions([*entries.values()])
     _require(chosen.yes)
-    for key in keys:
-        predictions.remove(entries[key])
-    print(f"removed {len(keys)} entries; the ledger stays")
+    for entry in entries.values():
+        predictions.remove(entry)
+    print(f"removed {len(entries)} entries; the ledger stays")
 
 
 def _whole_keys(option: str, starts: Iterable[str], keys: Collection[str], what: str) -> list[str]:
@@ -120,72 +127,73 @@ def _require(yes: bool) -> None:
         raise InputError("--yes", False, "must be given to do so with what is listed above")
 
 
-def _show_predictions(entries: list[Entry]) -> None:
-    size = decimal(sum(entry.bytes for entry in entries))
-    table = Table(title=f"{len(entries)} stored, {size}", title_style="bold")
-    for name in ("key", "data", "settings", "size", "days", "state"):
-        is_number = name in ("size", "days")
-        table.add_column(name, overflow="fold", justify="right" if is_number else "left")
-    for entry in entries:
-        table.add_row(
-            entry.path.name,
-            str(entry.request.get("data", "–"))[:8],
-            _settings(entry.request),
-            decimal(entry.bytes),
-            f"{entry.days:.1f}",
-            entry.state,
-        )
+def _starts(digests: Iterable[str]) -> list[str]:
+    """Return what the tables show of digests."""
+    return sorted(digest[:8] for digest in digests)
+
+
+def _show(title: str, rows: Sequence[_Row]) -> None:
+    """Show a table with a line for each row, which has its values by the names of the columns."""
+    table = Table(title=title, title_style="bold")
+    for name in rows[0] if rows else ():
+        table.add_column(name, overflow="fold")
+    for row in rows:
+        table.add_row(*map(str, row.values()))
     show(table)
 
 
-def _settings(request: Mapping[str, Any]) -> str:
-    """Return the settings of stored predictions in few words, their count first."""
-    request = {"count": None, **request}
-    words = [
-        f"{key}={_short(value)}"
-        for key, value in request.items()
-        if value is not None and key not in ("data", "code")
-    ]
+def _show_predictions(entries: list[Entry]) -> None:
+    rows: list[_Row] = []
+    for entry in entries:
+        rows.append(
+            {
+                "key": entry.path.name,
+                "data": str(entry.request.get("data", "–"))[:8],
+                "settings": _settings({"count": None} | entry.request),
+                "size": decimal(entry.bytes),
+                "days": f"{entry.days:.1f}",
+                "state": entry.state,
+            }
+        )
+    size = decimal(sum(entry.bytes for entry in entries))
+    _show(f"{len(entries)} stored, {size}", rows)
+
+
+def _settings(request: dict[str, Any]) -> str:
+    """Return stored settings in few words: count=50 estimator=Tree(max_depth=3)."""
+    words = []
+    for key, value in request.items():
+        if value is None or key in ("data", "code", "class", "source", "version"):
+            continue
+        if isinstance(value, dict):
+            kind = str(value.get("class", "")).rpartition(".")[2]
+            value = f"{kind}({_settings(value).replace(' ', ', ')})"
+        elif isinstance(value, float):
+            value = f"{value:g}"
+        words.append(f"{key}={value}")
     return " ".join(words)
-
-
-def _short(value: Any) -> str:
-    """Return a setting of a stored request in few words: Tree(max_depth=3)."""
-    if isinstance(value, dict):
-        left_out = ("class", "source", "version")
-        inside = [f"{key}={_short(item)}" for key, item in value.items() if key not in left_out]
-        return f"{str(value.get('class', '')).rpartition('.')[2]}({', '.join(inside)})"
-    return f"{value:g}" if isinstance(value, float) else str(value)
 
 
 def _show_ledger(ledger: Ledger, entries: list[LedgerEntry], delta: float) -> None:
     """Show each private dataset, or several that a name connects, in a line; then every trial."""
-    table = Table(
-        "data, and names",
-        "releases",
-        "last, UTC",
-        f"ε of all releases, δ = {delta:g}",
-        "trials",
-        "ε with all trials",
-        title="what was released from private data about the same people, published or not",
-        title_style="bold",
-    )
     names = ledger.names()
     populations = dict.fromkeys(frozenset(ledger.counted_with(entry.dataset)) for entry in entries)
+    rows: list[_Row] = []
     for datasets in populations:
-        titles = sorted(digest[:8] for digest in datasets)
-        titles += sorted(set().union(*(names.get(digest, ()) for digest in datasets)))
         costs = [entry for entry in entries if entry.dataset in datasets]
         releases = [entry for entry in costs if entry.kind == RELEASE]
-        table.add_row(
-            ", ".join(titles),
-            str(len(releases)),
-            max((entry.recorded for entry in releases), default="–"),
-            _total(releases, delta),
-            str(len(costs) - len(releases)),
-            _total(costs, delta),
+        of_people = set().union(*(names.get(digest, ()) for digest in datasets))
+        rows.append(
+            {
+                "data, and names": ", ".join([*_starts(datasets), *sorted(of_people)]),
+                "releases": len(releases),
+                "last, UTC": max((entry.recorded for entry in releases), default="–"),
+                f"ε of all releases, δ = {delta:g}": _total(releases, delta),
+                "trials": len(costs) - len(releases),
+                "ε with all trials": _total(costs, delta),
+            }
         )
-    show(table)
+    _show("what was released from private data about the same people, published or not", rows)
     trials = [entry for entry in entries if entry.kind == TRIAL]
     if trials:
         _show_trials(trials, delta)
@@ -198,23 +206,16 @@ def _total(entries: list[LedgerEntry], delta: float) -> str:
 
 
 def _show_trials(trials: list[LedgerEntry], delta: float) -> None:
-    table = Table(
-        "key",
-        "private dataset",
-        "mechanism",
-        "labels",
-        "recorded, UTC",
-        f"ε at δ = {delta:g}",
-        title="trials, whose noise has a seed: they count if somebody used or passed on labels",
-        title_style="bold",
-    )
+    rows: list[_Row] = []
     for entry in trials:
-        table.add_row(
-            entry.key[:12],
-            entry.dataset[:8],
-            short_mechanism(entry.description),
-            str((entry.facts or {}).get("answered", "–")),
-            entry.recorded,
-            number(total_epsilon([entry], delta)),
+        rows.append(
+            {
+                "key": entry.key[:12],
+                "private dataset": entry.dataset[:8],
+                "mechanism": short_mechanism(entry.description),
+                "labels": (entry.facts or {}).get("answered", "–"),
+                "recorded, UTC": entry.recorded,
+                f"ε at δ = {delta:g}": number(total_epsilon([entry], delta)),
+            }
         )
-    show(table)
+    _show("trials, whose noise has a seed: they count if somebody used or passed on labels", rows)

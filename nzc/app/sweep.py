@@ -1,15 +1,13 @@
-"""A sweep: its jobs, the check of all keys before the first one, its parent run in the tracker, and
-its answer.
-"""
+"""A sweep: the check of all keys before its first job, its run in the tracker, and its answer."""
 
 import os
 import sys
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import dataclass, replace
+from contextlib import contextmanager, suppress
+from dataclasses import asdict, dataclass, replace
 from itertools import product
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any
 
 from hydra.core.global_hydra import GlobalHydra
 from hydra.core.hydra_config import HydraConfig
@@ -27,31 +25,19 @@ from nzc.runs import layout
 from nzc.runs.checks import forget_data
 from nzc.runs.formatting import optional, show
 from nzc.storage.files import OwnFolder, require_own
-from nzc.sweeps.jobs import (
-    JOBS,
-    SweepRow,
-    check_keys,
-    header_of,
-    is_seed,
-    job_folders,
-    name_of,
-    spec_of,
-    write_jobs,
-)
+from nzc.sweeps.jobs import JOBS, is_seed, job_folders, write_jobs
+from nzc.sweeps.spec import SweepRow, check_keys, name_of, spec_of
 from nzc.tracking import RECORD, tracked, tracked_name
 from nzc.validation import InputError, in_a_line
 
-if TYPE_CHECKING:
-    from pandas import DataFrame
-
+_DIR = "hydra.sweep.dir"
 _SUBDIR = "hydra.sweep.subdir"
 _SWEEP_FILES = (layout.SWEEP, JOBS, layout.TABLE, layout.TABLE_CSV, layout.PAGE)
 
 
 @dataclass(frozen=True)
 class SweepJob:
-    """One job of a sweep: its row, and the overrides KEY=VALUE of the command line, the grid and
-    the row.
+    """One job of a sweep: its row, and the overrides KEY=VALUE of command line, grid and row.
 
     folder  its own, below that of the sweep
     """
@@ -62,124 +48,125 @@ class SweepJob:
 
     @property
     def launched(self) -> list[str]:
-        """The overrides with which it is launched: with its folder, so that no process names it
-        otherwise.
+        """The overrides with which it is launched.
+
+        They have its folder, so that no process names it otherwise.
         """
-        return [
-            *self.overrides,
-            f"{_SUBDIR}={QuotedString(self.folder, Quote.single).with_quotes()}",
-        ]
+        folder = QuotedString(self.folder, Quote.single).with_quotes()
+        return [*self.overrides, f"{_SUBDIR}={folder}"]
 
 
-class RunningSweep:
-    """A sweep: its parent run is opened before its jobs, and its question answered after them."""
+class JobsFailed(Stop):
+    """The end of a sweep, in `folder`, of which some jobs have no result."""
 
-    current: ClassVar["RunningSweep | None"] = None  # the sweep that is under way in this process
-    ended: ClassVar[Path | None] = None  # the folder of the last one that came to its end
+    def __init__(self, folder: Path, *errors: object) -> None:
+        super().__init__(2, *errors)
+        self.folder = folder
 
-    def __init__(self, config: DictConfig) -> None:
-        self.config, self.folder = config, Path(config.hydra.sweep.dir)
-        self.own = OwnFolder("hydra.sweep.dir", self.folder)
 
-    def begin(self) -> None:
-        """Check the keys of all jobs, and open the parent run."""
-        forget_data()  # of an earlier command of this process
-        config, used = self.config, (self.folder / layout.SWEEP).is_file()
-        with reported(), ExitStack() as undo:  # Hydra would make a warning of an error
-            undo.callback(self.own.undo)
-            require_own("hydra.sweep.dir", self.folder)
-            self.jobs, header, tracker = (
-                _checked_jobs(config),
-                header_of(config),
-                build_tracker(config),
-            )
-            experiment = experiment_of(config, config.hydra.runtime.choices)
-            if tracker is not None:
-                tracker.check(experiment)
-            self.own.take()
-            name = tracked_name([name_of(config)], layout.as_typed(config.hydra.overrides.task))
-            question = header.get("Question") or next(iter(header.values()), "")
-            self.tracked = tracked(tracker, self.folder, experiment, name, question=question)
-            self.tracked.__enter__()
-            undo.pop_all()
-        if used:
-            layout.clear(
-                self.folder, _SWEEP_FILES, [figure.name for figure in spec_of(config).figures]
-            )
-        OmegaConf.save(config, self.folder / layout.SWEEP)  # not every sweeper writes it
-        if self.jobs:
-            write_jobs(
-                self.folder, [vars(job) | {"row": job.row.model_dump()} for job in self.jobs]
-            )
-        for folder in self.begun:  # an earlier sweep was here
-            layout.write_error(folder, layout.NOT_STARTED)
-        RunningSweep.current = self
+@contextmanager
+def running_sweep(config: DictConfig) -> Iterator[list[list[str]]]:
+    """Check a sweep, run it in this context, and answer its question, also where it is stopped.
 
-    def end(self) -> None:
-        """Answer the sweep, and close its parent run. Stop: jobs did not finish."""
-        from nzc.sweeps.table import failure_lines
+    Yield the overrides of each job of the sweeper `rows`; other sweepers make their own jobs.
+    JobsFailed: some jobs have no result.
+    """
+    folder = Path(config.hydra.sweep.dir)
+    own = OwnFolder(_DIR, folder)
+    forget_data()  # of an earlier command of this process
+    with reported():
+        require_own(_DIR, folder)
+        spec = spec_of(config)
+        jobs = _checked_jobs(config)
+        tracker = build_tracker(config)
+        experiment = experiment_of(config, config.hydra.runtime.choices)
+        if tracker is not None:
+            tracker.check(experiment)
+        own.take()
+        name = tracked_name([name_of(config)], layout.as_typed(config.hydra.overrides.task))
+        try:
+            with tracked(tracker, folder, experiment, name, question=spec.question):
+                _write_question(config, folder, jobs)
+                try:
+                    yield [job.launched for job in jobs]
+                except BaseException:
+                    with suppress(Exception, Stop):
+                        if any((job / layout.RESULT).is_file() for job in _begun(folder)):
+                            _answer(config, folder)
+                    raise
+                _answer(config, folder)
+        finally:
+            # A job may not have begun, as with a row that cannot be composed.
+            if not (_begun(folder) or (folder / RECORD).is_file()):
+                layout.clear(folder, _SWEEP_FILES)
+                own.undo()
+            own.close()
 
-        RunningSweep.ended = self.folder.absolute()
-        jobs = self.answer()
-        failed = int(jobs["error"].notna().sum())
-        last = f"{failed} of {len(jobs)} jobs did not finish; the others are whole"
-        self.close(stop := Stop(2, *failure_lines(jobs), last) if failed else None)
-        if stop is not None:
-            raise stop
 
-    @property
-    def begun(self) -> list[Path]:
-        """The folders of the jobs that have begun."""
-        return [folder for folder in job_folders(self.folder).values() if folder.is_dir()]
+def _begun(folder: Path) -> list[Path]:
+    """Return the folders of the jobs that have begun."""
+    return [job for job in job_folders(folder).values() if job.is_dir()]
 
-    def answer(self) -> "DataFrame":
-        """Write table, figures and page of the finished jobs, and return all jobs."""
-        from nzc.sweeps.page import write_page
-        from nzc.sweeps.table import Sweep, write_csv
 
-        sweep = Sweep(self.folder)
-        with optional("table"):
-            (self.folder / layout.TABLE).write_text(sweep.table.markdown(), encoding="utf-8")
-            write_csv(self.folder, sweep.jobs)
-        if shows_private(self.config) and sys.stdout is not sys.stderr:  # nzc.sweep returns it
-            show(sweep.table)
-        with optional("figures"):
-            for drawing in sweep.drawings if self.config.figures is not False else []:
-                drawing.plot(self.folder)
-                if drawing.joined:
-                    print(f"nzc: {drawing.joined}", file=sys.stderr)
-        with optional("page"):
-            show(str(write_page(sweep)), "dim")
-        return sweep.jobs
+def _write_question(config: DictConfig, folder: Path, jobs: Sequence[SweepJob]) -> None:
+    """Write what the sweep asks and its jobs, instead of those of an earlier sweep."""
+    if (folder / layout.SWEEP).is_file():
+        layout.clear(folder, _SWEEP_FILES, [figure.name for figure in spec_of(config).figures])
+    OmegaConf.save(config, folder / layout.SWEEP)  # not every sweeper writes it
+    if jobs:
+        write_jobs(folder, [{**asdict(job), "row": job.row.model_dump()} for job in jobs])
+    for job in _begun(folder):
+        layout.write_error(job, layout.NOT_STARTED)
 
-    def close(self, error: BaseException | None) -> None:
-        """Close the parent run, and let others use the folder, which goes where no job has begun."""
-        RunningSweep.current = None
-        self.tracked.__exit__(None if error is None else type(error), error, None)
-        if not (
-            self.begun or (self.folder / RECORD).is_file()
-        ):  # as with a row that cannot be composed
-            layout.clear(self.folder, _SWEEP_FILES)
-            self.own.undo()
-        self.own.close()
+
+def _answer(config: DictConfig, folder: Path) -> None:
+    """Write table, figures and page of the finished jobs. JobsFailed: some have no result."""
+    from nzc.sweeps.figures import plot  # imports matplotlib
+    from nzc.sweeps.page import write_page
+    from nzc.sweeps.table import Sweep, write_csv
+
+    sweep = Sweep(folder)
+    with optional("table"):
+        (folder / layout.TABLE).write_text(sweep.table.markdown(), encoding="utf-8")
+        write_csv(folder, sweep.jobs)
+    if shows_private(config) and sys.stdout is not sys.stderr:  # nzc.sweep returns it
+        show(sweep.table)
+    with optional("figures"):
+        if config.figures is not False and len(sweep.done):
+            for figure in sweep.spec.figures:
+                plot(figure, sweep.done, folder)
+    with optional("page"):
+        show(str(write_page(sweep)), "dim")
+    failed = len(sweep.jobs) - len(sweep.done)
+    if failed:
+        last = f"{failed} of {len(sweep.jobs)} jobs did not finish; the others are whole"
+        raise JobsFailed(folder.absolute(), *sweep.table.failures, last)
 
 
 def _checked_jobs(config: DictConfig) -> list[SweepJob]:
-    """Return the jobs of the sweeper `rows`; another makes its own. Wrong keys end the command, a
-    line for each.
+    """Return the jobs of the sweeper `rows`; another makes its own.
+
+    Stop: keys are wrong, with a line for each.
     """
     refuse_unknown_keys(config)
     sweeper = config.hydra.runtime.choices["hydra/sweeper"]
-    jobs = plan_jobs(config) if sweeper == "rows" else []
-    configs, mistakes = compose_jobs(config, jobs) if jobs else ([config], [])
-    if mistakes := [*mistakes, *check_keys(spec_of(config), configs)]:
+    jobs: list[SweepJob] = []
+    configs = [config]
+    mistakes: list[InputError] = []
+    if sweeper == "rows":
+        jobs = plan_jobs(config)
+        configs, mistakes = compose_jobs(config, jobs)
+    mistakes += check_keys(spec_of(config), configs)
+    if mistakes:
         raise Stop(2, *mistakes)
     sweep: Any = OmegaConf.to_container(config.hydra.sweep, resolve=False)
     typed = sweep["subdir"]
-    if not jobs and typed != "${hydra.job.num}":
-        allowed = f"must be ${{hydra.job.num}} with hydra/sweeper={sweeper}, whose jobs are not known beforehand"
-        raise InputError(_SUBDIR, typed, allowed)
-    folders = _folders(config, typed, configs[: len(jobs)])
+    if not jobs:
+        if typed != "${hydra.job.num}":
+            reason = f"with hydra/sweeper={sweeper}, whose jobs are not known beforehand"
+            raise InputError(_SUBDIR, typed, f"must be ${{hydra.job.num}} {reason}")
+        return []
+    folders = _folders(config, typed, configs)
     return [replace(job, folder=folder) for job, folder in zip(jobs, folders, strict=True)]
 
 
@@ -195,39 +182,18 @@ def _folders(config: DictConfig, typed: str, configs: Sequence[DictConfig]) -> l
             cfg.hydra.job.num = number
             cfg.hydra.job.id = str(number)
         HydraConfig.instance().set_config(cfg)  # for ${hydra:…}
-        sweep, folder = cfg.hydra.sweep.dir, os.path.normpath(str(cfg.hydra.sweep.subdir))
+        sweep = cfg.hydra.sweep.dir
+        folder = os.path.normpath(str(cfg.hydra.sweep.subdir))
         if sweep != config.hydra.sweep.dir:
-            raise InputError(
-                "hydra.sweep.dir", sweep, f"must be the same for all jobs; {_SUBDIR} may differ"
-            )
+            raise InputError(_DIR, sweep, f"must be the same for all jobs; {_SUBDIR} may differ")
         if Path(folder).is_absolute() or folder.split(os.sep)[0] in (os.curdir, os.pardir):
-            raise InputError(
-                _SUBDIR, typed, f"must name a folder below hydra.sweep.dir, not {folder}"
-            )
+            raise InputError(_SUBDIR, typed, f"must name a folder below {_DIR}, not {folder}")
         if folder in jobs:
-            allowed = f"must name a folder for each job, but jobs {jobs[folder]} and {number} both have {folder}"
-            raise InputError(_SUBDIR, typed, f"{allowed}: add ${{hydra.job.num}}")
+            both = f"jobs {jobs[folder]} and {number} both have {folder}: add ${{hydra.job.num}}"
+            raise InputError(_SUBDIR, typed, f"must name a folder for each job, but {both}")
         require_own(_SUBDIR, Path(sweep, folder), (layout.RECORDED, layout.ERROR))
         jobs[folder] = number
     return list(jobs)
-
-
-@contextmanager
-def answer_interrupted() -> Iterator[None]:
-    """Answer an interrupted sweep with what is finished, and close its parent run. Hydra only
-    reports good ends.
-    """
-    try:
-        yield
-    except BaseException as error:
-        if (sweep := RunningSweep.current) is None:
-            raise
-        with suppress(Exception):
-            if any((folder / layout.RESULT).is_file() for folder in sweep.begun):
-                sweep.answer()
-        sweep.close(error)
-        with reported():
-            raise
 
 
 def expand_rows(config: DictConfig) -> list[SweepRow]:
@@ -236,10 +202,10 @@ def expand_rows(config: DictConfig) -> list[SweepRow]:
     `+sweep.only=TEXT` keeps the rows whose name contains TEXT.
     """
     spec = spec_of(config)
-    rows = [point for at, row in enumerate(spec.rows) for point in _points(row, at)]
-    kept = [row for row in rows if str(spec.only or "") in (row.name or "")]
+    rows = [point for number, row in enumerate(spec.rows) for point in _points(row, number)]
+    kept = [row for row in rows if str(spec.only or "") in row.title]
     if rows and not kept:
-        names = "; ".join(row.name or "" for row in rows)
+        names = "; ".join(row.title for row in rows)
         raise InputError("sweep.only", spec.only, f"must be in the name of a row: {names}")
     return kept
 
@@ -251,67 +217,70 @@ def plan_jobs(config: DictConfig) -> list[SweepJob]:
     value of a key replaces the grid's.
     """
     parser = OverridesParser.create(config_loader=GlobalHydra.instance().config_loader())
-    typed, params = list(config.hydra.overrides.task), config.hydra.sweeper.get("params") or {}
-    grid = _values(
-        parser.parse_overrides([*(f"{key}={value}" for key, value in params.items()), *typed])
-    )
-    jobs = list[SweepJob]()
+    params = config.hydra.sweeper.get("params") or {}
+    typed = [*(f"{key}={value}" for key, value in params.items()), *config.hydra.overrides.task]
+    grid = _values(parser.parse_overrides(typed))
+    jobs: list[SweepJob] = []
     for point, row in product(product(*grid.values()), expand_rows(config) or [SweepRow()]):
-        taken = {key_of(text) for text in row.set}
-        job = SweepJob(row, [*(text for text in point if key_of(text) not in taken), *row.set])
-        jobs += (
-            [job] if job not in jobs else []
-        )  # the row's value of a key stands for all values of the grid
+        set_keys = {key_of(override) for override in row.set}
+        outside = [override for override in point if key_of(override) not in set_keys]
+        job = SweepJob(row, [*outside, *row.set])
+        if job not in jobs:  # the row's value of a key stands for all values of the grid
+            jobs.append(job)
     return jobs
 
 
 def compose_jobs(
     config: DictConfig, jobs: Sequence[SweepJob]
 ) -> tuple[list[DictConfig], list[InputError]]:
-    """Return the configuration of each job that can be composed, and the mistakes in the keys of
-    the others.
-    """
-    loader, composed = GlobalHydra.instance().config_loader(), []
-    mistakes: dict[object, tuple[InputError, dict[str, None]]] = {}  # with the names of their rows
+    """Return the configuration of each job that can be composed, and the mistakes of the others."""
+    loader = GlobalHydra.instance().config_loader()
+    composed = []
+    mistakes: dict[tuple[str, str], InputError] = {}
+    rows: dict[tuple[str, str], list[str]] = {}  # those that have the mistake
     for job in jobs:
         try:
             cfg = loader.load_sweep_config(config, list(job.overrides))
             refuse_unknown_keys(cfg)
-            added = {text.lstrip("+").partition(".")[0] for text in job.overrides if text[0] == "+"}
-            for group in [group for group in KINDS if group in added]:
-                build(cfg, group)  # composition accepts any key after +
+            _build_added(cfg, job.overrides)
             composed.append(cfg)
             build_metrics(cfg)
         except Exception as error:  # Hydra's, OmegaConf's, or an InputError
             wrong = input_error(error, job.overrides)
-            wrong = wrong or InputError("overrides", " ".join(job.overrides), error_line(error)[1])
-            mistakes.setdefault((wrong.key, wrong.allowed), (wrong, {}))[1].update(
-                {job.row.name or "": None}
-            )
-    named = [(wrong, ", ".join(filter(None, names))) for wrong, names in mistakes.values()]
-    return composed, [
-        InputError(wrong.key, wrong.value, wrong.allowed + f" (row {of})" * bool(of))
-        for wrong, of in named
-    ]
+            if wrong is None:
+                wrong = InputError("overrides", " ".join(job.overrides), error_line(error)[1])
+            mistake = (wrong.key, wrong.allowed)
+            mistakes.setdefault(mistake, wrong)
+            rows.setdefault(mistake, []).append(job.row.title)
+    errors = []
+    for mistake, wrong in mistakes.items():
+        names = ", ".join(filter(None, dict.fromkeys(rows[mistake])))
+        if names:
+            wrong = InputError(wrong.key, wrong.value, f"{wrong.allowed} (row {names})")
+        errors.append(wrong)
+    return composed, errors
 
 
-def _points(row: SweepRow, at: int) -> list[SweepRow]:
-    """Return a row for every combination of the values that it sets, named by its values but the
-    seed.
-    """
+def _build_added(cfg: DictConfig, overrides: Sequence[str]) -> None:
+    """Build the groups below which a key was added: composition accepts any key after +."""
+    added = {text.lstrip("+").partition(".")[0] for text in overrides if text.startswith("+")}
+    for group in KINDS:
+        if group in added:
+            build(cfg, group)
+
+
+def _points(row: SweepRow, number: int) -> list[SweepRow]:
+    """Return a row for every combination of the values that it sets."""
     try:
         overrides = OverridesParser.create().parse_overrides(row.set)
     except HydraException as error:
-        raise InputError(
-            f"sweep.rows.{at}.set", row.set, f"must read key=value ({in_a_line(error)})"
-        ) from error
+        allowed = f"must read key=value ({in_a_line(error)})"
+        raise InputError(f"sweep.rows.{number}.set", row.set, allowed) from error
     swept = [override.get_key_element() for override in overrides if override.is_sweep_override()]
     points = []
-    for point in product(*_values(overrides).values()):
-        own = [text for text in point if key_of(text) in swept and not is_seed(text)]
-        points.append(
-            SweepRow(name=", ".join(filter(None, [row.name, *own])), set=[*point], paper=row.paper)
-        )
+    for values in product(*_values(overrides).values()):
+        point = [text for text in values if key_of(text) in swept and not is_seed(text)]
+        points.append(row.model_copy(update={"set": list(values), "point": point}))
     return points
 
 
@@ -321,14 +290,13 @@ def _values(overrides: Sequence[Override]) -> dict[str, list[str]]:
     for override in overrides:
         key = override.get_key_element()
         if not override.is_sweep_override():
-            each = [override.get_value_element_as_str()]
+            texts = [override.get_value_element_as_str()]
         elif override.is_discrete_sweep():
-            each = [str(value) for value in override.sweep_string_iterator()]
+            texts = [str(value) for value in override.sweep_string_iterator()]
         else:
-            raise InputError(
-                key, override.value(), "must list its values; a search needs hydra/sweeper=optuna"
-            )
-        values[key] = [f"{key}={value}" for value in each]
+            allowed = "must list its values; a search needs hydra/sweeper=optuna"
+            raise InputError(key, override.value(), allowed)
+        values[key] = [f"{key}={text}" for text in texts]
     return values
 
 

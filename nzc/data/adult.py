@@ -12,22 +12,15 @@ from nzc.types import AnyArray, Ints
 from nzc.validation import InputError, whole
 
 ROWS = {"adult.data": 32_561, "adult.test": 16_281}  # of each of the official files
-NUMBERS = [
-    0,
-    2,
-    4,
-    10,
-    11,
-    12,
-]  # age, fnlwgt, education-num, capital-gain, capital-loss, hours-per-week
+#: age, fnlwgt, education-num, capital-gain, capital-loss, hours-per-week
+NUMBERS = [0, 2, 4, 10, 11, 12]
 WORDS = [1, 3, 5, 6, 7, 8, 9, 13]  # the columns of categories; the next one has the label
 LABELS = ("<=50K", ">50K")
 
 
 @dataclass(frozen=True)
 class Adult(Dataset):
-    """adult.data is private; the first `public` rows of adult.test are public, its other rows are
-    the test split.
+    """adult.data is private; the first `public` rows of adult.test are public, others for testing.
 
     So row i of the votes that the PATE papers published is public row i. Categories are one-hot
     encoded and numbers standardised, both by the public rows only: a category that no public row
@@ -41,23 +34,20 @@ class Adult(Dataset):
         whole("public", self.public, 2, ROWS["adult.test"] - 1)
 
     def load(self) -> DataSplits:
-        (records, y), (rows, v) = (self._read(name) for name in ROWS)
-        x, u = (_features(table, rows[: self.public]) for table in (records, rows))
-        public, test = (
-            Split(u[: self.public], v[: self.public]),
-            Split(u[self.public :], v[self.public :]),
-        )
-        return DataSplits(Split(x, y), public, test, len(LABELS), labels=LABELS)
+        records, private_y = self._read("adult.data")
+        rows, y = self._read("adult.test")
+        x = _features(rows, rows[: self.public])
+        private = Split(_features(records, rows[: self.public]), private_y)
+        public = Split(x[: self.public], y[: self.public])
+        test = Split(x[self.public :], y[self.public :])
+        return DataSplits(private, public, test, len(LABELS), labels=LABELS)
 
     def _read(self, name: str) -> tuple[AnyArray, Ints]:
         """Return the 14 columns as text, [rows, 14], and the labels [rows]."""
         try:
             with Path(self.root, "adult", name).open(encoding="ascii", newline="") as file:
-                lines = [
-                    line
-                    for line in csv.reader(file, skipinitialspace=True)
-                    if line and line[0][:1] != "|"
-                ]
+                records = csv.reader(file, skipinitialspace=True)
+                lines = [line for line in records if line and line[0][:1] != "|"]
             labels = [LABELS.index(line[14].rstrip(".")) for line in lines]
             table = np.array([line[:14] for line in lines])
             if len(table[:, NUMBERS].astype(float)) != ROWS[name]:
@@ -72,6 +62,7 @@ class Adult(Dataset):
 
 def _features(table: AnyArray, public: AnyArray) -> AnyArray:
     """Return float32 features [rows, features] of a table, encoded by the table `public` only."""
-    numbers, known = (rows[:, NUMBERS].astype(float) for rows in (table, public))
+    standardizer = Standardizer.fit(public[:, NUMBERS].astype(float))
+    numbers = standardizer(table[:, NUMBERS].astype(float))
     one_hot = [table[:, word, None] == np.unique(public[:, word]) for word in WORDS]
-    return np.concatenate([Standardizer.fit(known)(numbers), *one_hot], axis=1).astype(np.float32)
+    return np.concatenate([numbers, *one_hot], axis=1).astype(np.float32)

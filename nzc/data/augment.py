@@ -1,6 +1,4 @@
-"""Random augmentations of a batch. Any callable (x, torch.Generator) → x of the same shape can take
-their place.
-"""
+"""Random augmentations of a batch. Any callable (x, torch.Generator) → x can take their place."""
 
 import math
 from abc import ABC, abstractmethod
@@ -16,9 +14,7 @@ if TYPE_CHECKING:
 
 
 class RowWise(ABC):
-    """Augments each row by random numbers of its own: rows of several teachers may be augmented in
-    one call.
-    """
+    """Augments each row by random numbers of its own, so rows of several teachers in one call."""
 
     any_device: ClassVar[bool] = False  # whether the generator may be that of a GPU
 
@@ -31,24 +27,20 @@ class RowWise(ABC):
         """Augment float rows x [rows, ...] with the numbers drawn for them, on any device."""
 
     def __call__(self, x: "Tensor", rng: "Generator") -> "Tensor":
-        """Augment float rows x [rows, ...]; `rng` is a CPU generator, or with `any_device` one of
-        any device.
-        """
+        """Augment float rows x [rows, ...]; `rng` is a CPU generator, unless `any_device`."""
         return self.apply(x, self.draw(len(x), rng)) if self.takes(x.shape[1:]) else x
 
     def takes(self, shape: Sequence[int]) -> bool:
-        """Return whether rows of `shape` (without the row axis) are augmented; others stay as they
-        are.
-        """
+        """Return whether rows of `shape` are augmented; others stay as they are."""
         return True
 
 
 @dataclass(frozen=True)
 class Affine(RowWise):
-    """Random affine maps of images: turned by up to ±rotate degrees, scaled by 1 ± scale a side,
-    moved by ±shift of the
-    side and sheared by ±shear, each by its own uniform draws. Rows that are not images stay as they
-    are.
+    """Random affine maps of images, each by its own uniform draws.
+
+    An image is turned by up to ±rotate degrees, scaled by 1 ± scale a side, moved by ±shift of the
+    side and sheared by ±shear. Rows that are not images stay as they are.
     """
 
     rotate: NotNegative = 0.0
@@ -69,15 +61,16 @@ class Affine(RowWise):
         from torch.nn import functional as F
 
         turn, wide, high, shear, right, down = drawn.to(x).T.contiguous() * 2 - 1
-        wide, high = 1 + wide * self.scale, 1 + high * self.scale
+        wide = 1 + wide * self.scale
+        high = 1 + high * self.scale
         turn = turn * math.radians(self.rotate)
-        cos, sin = turn.cos(), turn.sin()
-        first = cos * wide, shear * self.shear - sin * high, 2 * self.shift * right
-        second = sin * wide, cos * high, 2 * self.shift * down
-        maps = torch.stack([*first, *second], dim=1).view(-1, 2, 3)
-        return F.grid_sample(
-            x, F.affine_grid(maps, list(x.shape), align_corners=False), align_corners=False
-        )
+        cos = turn.cos()
+        sin = turn.sin()
+        first = [cos * wide, shear * self.shear - sin * high, 2 * self.shift * right]
+        second = [sin * wide, cos * high, 2 * self.shift * down]
+        maps = torch.stack(first + second, dim=1).view(-1, 2, 3)
+        grid = F.affine_grid(maps, list(x.shape), align_corners=False)
+        return F.grid_sample(x, grid, align_corners=False)
 
 
 @dataclass(frozen=True)
@@ -86,26 +79,36 @@ class Strong:
 
     Of images in colour, half are inverted too: without `colour`, a network knows an image by its
     colours (Chen et al. 2020, arXiv 2002.05709, section 3.2). Values stay within the batch's.
+
+    affine      of images
+    stretch     so many times as strong
+    contrast    1 ± contrast about the image's mean
+    brightness  ± brightness of the batch's range
+    cutout      a box of the mean over up to this share of each side (DeVries and Taylor 2017, arXiv
+                1708.04552)
+    mask        probability that a feature is that of another row (Bahri et al. 2022, arXiv
+                2106.15147)
+    noise       standard deviation of what is added to features
+    colour      share by which contrast and level of each channel change
     """
 
-    affine: Affine | None  # of images
-    stretch: NotNegative  # so many times as strong
-    contrast: BelowOne  # 1 ± contrast about the image's mean
-    brightness: NotNegative  # ± brightness of the batch's range
-    cutout: BelowOne  # a box of the mean over up to this share of each side (DeVries and Taylor 2017, arXiv 1708.04552)
-    mask: BelowOne  # probability that a feature is that of another row (Bahri et al. 2022, arXiv 2106.15147)
-    noise: NotNegative  # standard deviation of what is added to features
-    colour: NotNegative = 0.0  # share by which contrast and level of each channel change
+    affine: Affine | None
+    stretch: NotNegative
+    contrast: BelowOne
+    brightness: NotNegative
+    cutout: BelowOne
+    mask: BelowOne
+    noise: NotNegative
+    colour: NotNegative = 0.0
 
     any_device: ClassVar[bool] = True
 
     def __call__(self, x: "Tensor", rng: "Generator") -> "Tensor":
-        """Augment float rows x [rows, ...]; `rng` is a generator of the CPU or of the device of x."""
+        """Augment float rows x [rows, ...]; `rng` is a generator of the CPU or of x's device."""
         least, most = x.aminmax()
-        distorted = (
-            self._image(x, rng, least, most) if is_image(x.shape[1:]) else self._features(x, rng)
-        )
-        return distorted.clamp_(least, most)
+        if is_image(x.shape[1:]):
+            return self._image(x, rng, least, most).clamp_(least, most)
+        return self._features(x, rng).clamp_(least, most)
 
     def _image(self, x: "Tensor", rng: "Generator", least: "Tensor", most: "Tensor") -> "Tensor":
         import torch
@@ -114,19 +117,17 @@ class Strong:
             x = self._recolored(x, rng, least, most)
         mean = x.mean((1, 2, 3), keepdim=True)
         if self.affine is not None:
-            x = Affine(*(self.stretch * most for most in astuple(self.affine)))(x, rng)
+            x = Affine(*(self.stretch * limit for limit in astuple(self.affine)))(x, rng)
         contrast, brightness = (_uniform(rng, 2, len(x), 1, 1, 1) * 2 - 1).to(x.device)
-        x = (
-            torch.lerp(mean, x, 1 + self.contrast * contrast)
-            + self.brightness * (most - least) * brightness
-        )
+        x = torch.lerp(mean, x, 1 + self.contrast * contrast)
+        x = x + self.brightness * (most - least) * brightness
         middle, size = _uniform(rng, 2, 2, len(x), 1).to(x.device)
-        down, across = (
-            (torch.linspace(0, 1, side, device=x.device) - middle[i]).abs()
-            < self.cutout / 2 * size[i]
-            for i, side in enumerate(x.shape[2:])
-        )
-        return torch.where(down[:, None, :, None] & across[:, None, None, :], mean, x)
+
+        def cut(axis: int) -> "Tensor":
+            places = torch.linspace(0, 1, x.shape[2 + axis], device=x.device)
+            return (places - middle[axis]).abs() < self.cutout / 2 * size[axis]
+
+        return torch.where(cut(0)[:, None, :, None] & cut(1)[:, None, None, :], mean, x)
 
     def _recolored(
         self, x: "Tensor", rng: "Generator", least: "Tensor", most: "Tensor"
@@ -135,10 +136,8 @@ class Strong:
 
         mean = x.mean((2, 3), keepdim=True)
         contrast, level = _uniform(rng, 2, *x.shape[:2], 1, 1).to(x) * 2 - 1
-        x = (
-            torch.lerp(mean, x, 1 + self.colour * contrast)
-            + 0.4 * self.colour * (most - least) * level
-        )
+        x = torch.lerp(mean, x, 1 + self.colour * contrast)
+        x = x + 0.4 * self.colour * (most - least) * level
         return torch.where(_uniform(rng, len(x), 1, 1, 1).to(x) < 0.5, least + most - x, x)
 
     def _features(self, x: "Tensor", rng: "Generator") -> "Tensor":

@@ -11,9 +11,7 @@ from nzc.validation import InputError
 
 @dataclass(frozen=True)
 class Digits(Dataset):
-    """1,797 grey digits of 8 × 8 pixels (UCI, Alpaydin and Kaynak 1998), divided at random; the
-    rest is for testing.
-    """
+    """1,797 grey digits of 8 × 8 pixels (UCI, Alpaydin and Kaynak 1998), divided at random."""
 
     seed: CountOrZero
     private: Count
@@ -24,15 +22,11 @@ class Digits(Dataset):
 
         bunch = load_digits()
         x = np.rint(bunch.images * (255 / 16)).astype(np.uint8)[:, None]
-        if (most := len(x) - self.public - 1) < self.private:
-            raise InputError(
-                "private",
-                self.private,
-                f"private + public must leave rows to test on: at most {most}",
-            )
+        most = len(x) - self.public - 1
+        if self.private > most:
+            allowed = f"private + public must leave rows to test on: at most {most}"
+            raise InputError("private", self.private, allowed)
         rows = np.random.default_rng(self.seed).permutation(len(x))
         parts = np.split(rows, [self.private, self.private + self.public])
-        private, public, test = (
-            Split(x[part], bunch.target[part].astype(np.int64)) for part in parts
-        )
-        return DataSplits(private, public, test, classes=10)
+        splits = [Split(x[part], bunch.target[part].astype(np.int64)) for part in parts]
+        return DataSplits(*splits, classes=10)

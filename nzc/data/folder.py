@@ -1,18 +1,17 @@
-"""Your own images: a folder with one folder of images per class, and one of images without a class."""
+"""Your own images: a folder with a folder for each class, and one of images without a class."""
 
 import os
-import sys
-import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Literal, NamedTuple
+from warnings import catch_warnings
 
 import numpy as np
 
 from nzc.data.hashing import draw_by_key, keys_of, texts_of
-from nzc.data.images import ImageError, Range, as_bytes, extremes_of_file, few_levels
+from nzc.data.images import ImageError, Range, as_bytes, few_levels
 from nzc.data.rows import gather
 from nzc.data.splits import (
     UNKNOWN,
@@ -23,6 +22,7 @@ from nzc.data.splits import (
     Split,
     by_share,
     check_names,
+    say,
     to_drop,
 )
 from nzc.settings import BelowOne, Count, CountOrZero, checked
@@ -44,9 +44,7 @@ def _check_public(value: object) -> None:
 
 
 class ImageFile(NamedTuple):
-    """A file, its class, and its name below the folder that `key` gives: CLASS/IMAGE, or any path
-    without a class.
-    """
+    """A file, its class, and its name below the folder that `key` gives: CLASS/IMAGE, or a path."""
 
     key: Literal["path", "public", "test"]
     path: Path
@@ -77,31 +75,31 @@ class Folder(Dataset):
     overlap: Overlap = "refuse"
 
     def check(self) -> int | None:
-        _ = self._classes
+        _ = self._classes  # InputError: a folder is wrong
         return len(self._unlabelled(self.public)) if isinstance(self.public, str) else None
 
     def load(self) -> DataSplits:
         files = self._labelled("path")
-        asked: Ints | None = None
+        file_rows: Ints | None = None
         if isinstance(self.public, str):
             public = self._unlabelled(self.public)
             private, test = self._tested(files)
             private = self._without(private, {"public": public, "test": test if self.test else []})
         else:
             masks = by_share(_keys(files), True, self.private, self.public, self.seed)
-            asked = np.flatnonzero(masks[1])
+            file_rows = np.flatnonzero(masks[1])
             private, public, test = (_chosen(files, mask) for mask in masks)
+
         shape = self._read(public[0]).shape
-        images = gather(self._images(public, shape))[:]
-        warnings = few_levels(images, partial(self._extremes, public)) if self.range is None else ()
-        for line in warnings:
-            print(f"nzc: {line}", file=sys.stderr)
+        public_images = gather(self._images(public, shape))[:]
+        warnings = few_levels(public_images) if self.range is None else ()
+        say(*warnings)
         return DataSplits(
             Records(gather(self._images(private, shape)), _labels(private)),
-            Split(images, _labels(public)),
+            Split(public_images, _labels(public)),
             Split(gather(self._images(test, shape))[:], _labels(test)),
             len(self._classes),
-            asked,
+            file_rows=file_rows,
             keys=_keys(private),
             labels=tuple(self._classes),
             ids=texts_of(np.array([file.name for file in public], dtype=object)),
@@ -114,85 +112,78 @@ class Folder(Dataset):
         """The names of the classes, in order. InputError: there are folders of others."""
         found = [folder.name for folder in self._class_folders("path")]
         if len(found) < 2:
-            allowed = f"must be a folder with a folder of images for each of 2 or more classes; it has {len(found)}"
-            raise InputError("path", self.path, allowed)
+            folders = "a folder with a folder of images for each of 2 or more classes"
+            raise InputError("path", self.path, f"must be {folders}; it has {len(found)}")
         check_names(self.classes)
-        declared = found if self.classes is None else [str(name) for name in self.classes]
-        if further := set(found) - set(declared):
-            allowed = f"must name every folder in dataset.path={self.path}, which has {len(further):,} others"
-            raise InputError("classes", self.classes, allowed)
+        classes = found if self.classes is None else [str(name) for name in self.classes]
+        further = set(found) - set(classes)
+        if further:
+            others = f"dataset.path={self.path}, which has {len(further):,} others"
+            raise InputError("classes", self.classes, f"must name every folder in {others}")
         if self.test is not None and not isinstance(self.public, str):
-            raise InputError(
-                "test", self.test, "must be null unless dataset.public is a folder of images too"
-            )
-        return declared
+            allowed = "must be null unless dataset.public is a folder of images too"
+            raise InputError("test", self.test, allowed)
+        return classes
 
     def _class_folders(self, key: Literal["path", "test"]) -> list[Path]:
         root = Path(getattr(self, key))
-        others = [
-            Path(folder).resolve() for folder in (self.public, self.test) if isinstance(folder, str)
-        ]
-        found = _listed(root) if root.is_dir() else []
-        return [folder for folder in found if folder.is_dir() and folder.resolve() not in others]
+        if not root.is_dir():
+            return []
+        given = (folder for folder in (self.public, self.test) if isinstance(folder, str))
+        others = {Path(folder).resolve() for folder in given}
+        return [path for path in _listed(root) if path.is_dir() and path.resolve() not in others]
 
     def _labelled(self, key: Literal["path", "test"]) -> list[ImageFile]:
-        """Return the images of all classes, by file name. InputError: a folder is no class, or has
-        folders.
+        """Return the images of all classes, by file name.
+
+        InputError: a folder is no class, or has folders.
         """
         classes = self._classes
+        wanted = f"must hold images as {key}/CLASS/IMAGE"
         files = []
         for folder in self._class_folders(key):
             paths = _listed(folder)
             if folder.name not in classes or any(path.is_dir() for path in paths):
-                allowed = f"must hold images as {key}/CLASS/IMAGE, with the classes of dataset.path, without other folders"
+                allowed = f"{wanted}, with the classes of dataset.path, without other folders"
                 raise InputError(key, getattr(self, key), allowed)
             label = classes.index(folder.name)
             files += [ImageFile(key, path, label, f"{folder.name}/{path.name}") for path in paths]
         if not files:
-            raise InputError(
-                key, getattr(self, key), f"must hold images as {key}/CLASS/IMAGE; there are none"
-            )
+            raise InputError(key, getattr(self, key), f"{wanted}; there are none")
         return sorted(files, key=lambda file: (file.path.name, file.label))
 
     def _unlabelled(self, public: str) -> list[ImageFile]:
         """Return the images in the folder `public` and in folders below it, by their path."""
-        root = Path(public)
-        names: list[Path] = []
-        for folder, _, files in os.walk(root, followlinks=True):
-            names += [Path(folder, file).relative_to(root) for file in files]
-        shown = [
-            name for name in sorted(names) if not any(part.startswith(".") for part in name.parts)
-        ]
-        if not shown:
+        files = []
+        for folder, folders, names in os.walk(public, followlinks=True):
+            folders[:] = [name for name in folders if not name.startswith(".")]
+            paths = [Path(folder, name) for name in names if not name.startswith(".")]
+            files += [(path.relative_to(public), path) for path in paths]
+        if not files:
             raise InputError("public", public, f"{_PUBLIC}; there is no image in it")
-        return [ImageFile("public", root / name, UNKNOWN, name.as_posix()) for name in shown]
+        return [ImageFile("public", path, UNKNOWN, name.as_posix()) for name, path in sorted(files)]
 
     def _tested(self, files: list[ImageFile]) -> tuple[list[ImageFile], list[ImageFile]]:
-        """Return private images and those that measure accuracy: of `test`, or else those that
-        `private` leaves.
+        """Return private images, and those that measure accuracy.
+
+        The latter are those of `test`, or else those that the share `private` leaves.
         """
         if self.test is not None:
             return files, self._labelled("test")
-        mine = draw_by_key(_keys(files), self.seed, 2) / 2.0**64 < self.private
-        return _chosen(files, mine), _chosen(files, ~mine)
+        is_private = draw_by_key(_keys(files), self.seed, 2) / 2.0**64 < self.private
+        return _chosen(files, is_private), _chosen(files, ~is_private)
 
     def _without(
         self, private: list[ImageFile], others: dict[str, list[ImageFile]]
     ) -> list[ImageFile]:
-        """Return the private images that `overlap` keeps. Images are the same where their files
-        are, to the byte.
-        """
-        digests = [digest_of(file.path) for file in private]
-        found = {key: {digest_of(file.path) for file in files} for key, files in others.items()}
-        dropped = to_drop(set(digests), found, "bytes of image files", self.overlap)
-        return [
-            file for file, digest in zip(private, digests, strict=True) if digest not in dropped
-        ]
+        """Return the private images that `overlap` keeps. Equal bytes make equal images."""
+        digests = np.array([digest_of(file.path) for file in private])
+        shown = {key: {digest_of(file.path) for file in files} for key, files in others.items()}
+        dropped = to_drop(set(digests), shown, "bytes of image files", self.overlap)
+        return _chosen(private, ~np.isin(digests, [*dropped]))
 
     def _images(self, files: list[ImageFile], shape: tuple[int, ...]) -> Iterator[AnyArray]:
-        """Yield each image, uint8 [1, channels, height, width]. InputError: it has not this
-        `shape`.
-        """
+        """Yield each image, uint8 [1, channels, height, width]. InputError: their shapes differ."""
         yield np.empty((0, *shape), np.uint8)  # there may be no files
         for file in files:
             image = self._read(file)
@@ -204,38 +195,30 @@ class Folder(Dataset):
         """Return one image, uint8 [channels, height, width]."""
         from PIL import Image
 
-        image = self._opened(file, partial(as_bytes, grey=self.grey, levels=self.range))
+        image = self._opened(file)
         if self.size is not None:
             image = image.resize((self.size, self.size), Image.Resampling.BILINEAR)
         pixels = np.asarray(image)
         return pixels[None] if self.grey else np.ascontiguousarray(pixels.transpose(2, 0, 1))
 
-    def _opened(self, file: ImageFile, use: Callable[["Image"], Any]) -> Any:
-        """Return what `use` makes of an opened image."""
+    def _opened(self, file: ImageFile) -> "Image":
+        """Return an image in mode L or RGB."""
         from PIL import Image
 
         try:
-            with warnings.catch_warnings(action="ignore"), Image.open(file.path) as opened:
-                return use(opened)
+            with catch_warnings(action="ignore"), Image.open(file.path) as opened:
+                return as_bytes(opened, self.grey, self.range)
         except Exception as error:  # Pillow's decoders raise many types, which name the file
             why = error if isinstance(error, ImageError) else "it is damaged, or no image"
             folder = file.path.parent
-            number = 1 + sum(
-                other < file.path for other in _listed(folder)
-            )  # the name may identify a person
-            allowed = f"must hold nothing but images; number {number} of {folder.name}, by name, is not one: {why}"
+            number = 1 + _listed(folder).index(file.path)  # the name may identify a person
+            place = f"number {number} of {folder.name}, by name, is not one: {why}"
+            allowed = f"must hold nothing but images; {place}"
             raise InputError(file.key, getattr(self, file.key), allowed) from None
-
-    def _extremes(self, files: list[ImageFile]) -> tuple[float, float] | None:
-        """Return the least and the largest value in files; None: Pillow does not give their own
-        values.
-        """
-        values = [self._opened(file, extremes_of_file) for file in files]
-        return None if None in values else (np.min(values), np.max(values))
 
 
 def _chosen(files: list[ImageFile], mask: Bools) -> list[ImageFile]:
-    return [file for file, chosen in zip(files, mask, strict=True) if chosen]
+    return [files[number] for number in np.flatnonzero(mask)]
 
 
 def _keys(files: list[ImageFile]) -> Ints:

@@ -11,9 +11,7 @@ GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 
 
 def splitmix64(x: AnyArray) -> AnyArray:
-    """Return splitmix64 of each uint64 (Steele, Lea and Flood 2014): random access, which NumPy's
-    generators lack.
-    """
+    """Return splitmix64 of each uint64 (Steele, Lea and Flood 2014): it allows random access."""
     x = x + GOLDEN
     for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):
         x ^= x >> np.uint64(shift)
@@ -23,8 +21,7 @@ def splitmix64(x: AnyArray) -> AnyArray:
 
 
 def keys_of(names: AnyArray) -> Ints:
-    """Return the key of each name [names]: a hash of its text. So 7, 7.0 and "7" are one name,
-    whatever the array.
+    """Return the key of each name [names]: a hash of its text. So 7, 7.0 and "7" are one name.
 
     Two of a million different names share a key with a probability of 3e-8.
     """
@@ -34,9 +31,8 @@ def keys_of(names: AnyArray) -> Ints:
 
 def texts_of(names: AnyArray) -> AnyArray:
     """Return each name [names] as the text that `keys_of` hashes."""
-    return np.array(
-        [_text(name).decode("utf-8", "replace") for name in names.tolist()], dtype=object
-    )
+    texts = [_text(name).decode("utf-8", "replace") for name in names.tolist()]
+    return np.array(texts, dtype=object)
 
 
 def _text(name: Any) -> bytes:
@@ -48,8 +44,6 @@ def _text(name: Any) -> bytes:
 
 
 def draw_by_key(keys: Ints, *seed: int) -> AnyArray:
-    """Return a uniform uint64 for each key [keys]. It follows from this key and the seed, and from
-    nothing else.
-    """
-    own = np.random.SeedSequence(seed).generate_state(1, np.uint64)
-    return splitmix64(splitmix64(keys.astype(np.uint64)) + own)
+    """Return a uniform uint64 for each key [keys]: key and seed alone decide it."""
+    start = np.random.SeedSequence(seed).generate_state(1, np.uint64)
+    return splitmix64(splitmix64(keys.astype(np.uint64)) + start)

@@ -1,9 +1,7 @@
-"""Images as bytes: files of every mode of Pillow, and arrays of any numbers, become grey or RGB, or
-are refused.
-"""
+"""Images as bytes: files of every mode of Pillow, and arrays of any numbers, become grey or RGB."""
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -16,18 +14,18 @@ from nzc.validation import InputError
 if TYPE_CHECKING:
     from PIL.Image import Image
 
-_SIXTEEN = ("I;16", "I;16B", "I;16L", "I;16N")
-_DEEP = (
-    *_SIXTEEN,
-    "I",
-    "F",
-)  # modes of one channel with more than 8 bits; those of 32 bits may have any range
+_DEEP = ("I;16", "I;16B", "I;16L", "I;16N", "I", "F")  # one channel of more than 8 bits
+_ANY_RANGE = ("I", "F")
 _FIRST_IS_ALL = ("MPO", "PSD")  # formats whose further frames are previews or layers
-_BITS, _PHOTOMETRIC = 258, 262  # TIFF tags
-_BYTES, _WORDS, _SHARES = (0, 255), (0, 65535), (0, 1)  # values of black and white
+#: Values of black and white.
+_BYTES = (0, 255)
+_WORDS = (0, 65535)
+_SHARES = (0, 1)
 #: Images that use fewer of the 256 grey levels hardly show anything; 12 bits in a file of 16 are 16
 #: levels.
 _FEW = 20
+#: What to type where images have other values.
+TYPE_RANGE = "type the values of black and white in your files, such as 'dataset.range=[0,4095]'"
 _REMEDY = "save it as 8-bit grey or RGB"
 _AT_ONCE = 1000  # rows that are float64 at a time
 
@@ -37,15 +35,13 @@ class ImageError(ValueError):
 
 
 def _check_range(value: object) -> None:
-    numbers = value if isinstance(value, list) and len(value) == 2 else []
-    different = {
-        number for number in numbers if isinstance(number, int | float) and math.isfinite(number)
-    }
-    if value is not None and len(different) < 2:
-        allowed = (
-            "must be the values of black and white, two different numbers such as [0,4095], or null"
-        )
-        raise InputError("range", value, allowed)
+    if value is None:
+        return
+    numbers = value if isinstance(value, list) else []
+    good = all(isinstance(number, int | float) and math.isfinite(number) for number in numbers)
+    if not good or len(numbers) != 2 or numbers[0] == numbers[1]:
+        levels = "the values of black and white, two different numbers such as [0,4095]"
+        raise InputError("range", value, f"must be {levels}, or null")
 
 
 #: The values of black and white; None: of bytes, of 16 bits, or 0 and 1.
@@ -62,45 +58,22 @@ def as_bytes(opened: "Image", grey: bool, levels: Sequence[float] | None = None)
     """
     from PIL import Image, ImageOps
 
-    tags: Any = getattr(opened, "tag_v2", {})
-    odd = opened.mode in _SIXTEEN and (tags.get(_BITS) == (12,) or tags.get(_PHOTOMETRIC) == 0)
-    any_range = odd or opened.mode in ("I", "F")
-    changed = not _has_own_values(opened) and (any_range or levels is not None)
-    if changed or opened.mode == "LAB" or (opened.mode in _DEEP and "transparency" in opened.info):
-        raise ImageError(f"Pillow cannot give the values of its mode, {opened.mode}; {_REMEDY}")
-    if any_range and levels is None:
+    if levels is None and opened.mode in _ANY_RANGE:
         typed = "type dataset.range=[BLACK,WHITE]"
-        raise ImageError(
-            f"nzc does not know the range of its mode, {opened.mode}; {_REMEDY}, or {typed}"
-        )
+        why = f"nzc does not know the range of its mode, {opened.mode}"
+        raise ImageError(f"{why}; {_REMEDY}, or {typed}")
+    if levels is not None and opened.mode not in _DEEP and max(levels) > 255:
+        raise ImageError(f"Pillow gives 8 bits of its mode, {opened.mode}; {_REMEDY}")
     if getattr(opened, "n_frames", 1) > 1 and opened.format not in _FIRST_IS_ALL:
         raise ImageError("it has several frames or pages; save each as a file of its own")
+
     image = ImageOps.exif_transpose(opened)
     if image.mode in _DEEP:
-        image = _rescaled(image, _WORDS if levels is None else levels)
-        levels = None
+        return _rescaled(image, levels or _WORDS).convert("L" if grey else "RGB")
     if image.has_transparency_data:
         image = Image.alpha_composite(Image.new("RGBA", image.size, "white"), image.convert("RGBA"))
     image = image.convert("L" if grey else "RGB")
     return image if levels is None else _rescaled(image, levels)
-
-
-def _has_own_values(opened: "Image") -> bool:
-    """Return whether Pillow gives an opened file's own values: of 16-bit colours it drops bits, and
-    it scales PGM.
-    """
-    decoder = str(getattr(opened, "tile", ""))  # codec and raw mode
-    return "ppm" not in decoder and (";16" not in decoder or opened.mode in _DEEP)
-
-
-def extremes_of_file(opened: "Image") -> tuple[float, float] | None:
-    """Return the least and the largest value in an opened file; None: Pillow does not give its own
-    values.
-    """
-    if not _has_own_values(opened):
-        return None
-    values = np.asarray(opened if opened.mode in _DEEP else opened.convert("RGB"))
-    return values.min(), values.max()
 
 
 def _rescaled(image: "Image", levels: Sequence[float]) -> "Image":
@@ -119,17 +92,17 @@ def _shares(values: Any, levels: Sequence[float]) -> Any:
 
 
 def is_image(shape: Sequence[int], side: int = 8) -> bool:
-    """Return whether rows of `shape` (without the row axis) are images, [channels, height, width],
-    no side shorter.
-    """
+    """Return whether rows of `shape` are [channels, height, width], with no side shorter."""
     return len(shape) == 3 and min(shape[1:]) >= side
 
 
 def _channels_last(shape: Sequence[int]) -> bool:
-    """Return whether rows of `shape` are [height, width, channels]: 1 or 3 channels, else 2 or 4,
-    else the fewest.
+    """Return whether rows of `shape` are [height, width, channels].
+
+    The side of 1 or 3 is that of the channels, else that of 2 or 4, else the shortest.
     """
-    first, last = shape[0], shape[-1]
+    first = shape[0]
+    last = shape[-1]
     for channels in ((1, 3), (2, 4)):
         if first in channels or last in channels:
             return first not in channels
@@ -137,8 +110,9 @@ def _channels_last(shape: Sequence[int]) -> bool:
 
 
 def channels_first(x: Any) -> Any:
-    """Return images, an array or a tensor, as [rows, channels, height, width]; other rows stay as
-    they are.
+    """Return images, an array or a tensor, as [rows, channels, height, width].
+
+    Other rows stay as they are.
     """
     if x.ndim == 3:
         return x[:, None]
@@ -149,8 +123,7 @@ def channels_first(x: Any) -> Any:
 
 @dataclass(frozen=True)
 class Pixels:
-    """Turns rows of an array into images, uint8 [rows, channels, height, width], each value by
-    itself.
+    """Turns rows of an array into images, uint8 [rows, channels, height, width], each by itself.
 
     dtype, shape  of rows in the file: [height, width], [height, width, channels] or [channels,
                   height, width]
@@ -166,26 +139,20 @@ class Pixels:
 
     @classmethod
     def of(cls, public: AnyArray, levels: Sequence[float] | None, alpha: bool) -> "Pixels | None":
-        """Return what turns rows like the public ones [rows, ...] into images; None: they are
-        features.
+        """Return what turns rows like the public ones [rows, ...] into images; None: features.
 
         levels  None: bytes are from 0 to 255, and rows with the shape of images from 0 to 1, if all
                 public ones are
-        alpha   whether the last of 2 or 4 channels is transparency
+        alpha   whether the last of 2 or 4 channels of images is transparency
         """
         if public.ndim not in (3, 4):
             return None
         if levels is None and public.dtype == np.uint8:
             levels = _BYTES
-        elif (
-            levels is None
-            and has_shape_of_images(public)
-            and public.min() >= 0
-            and public.max() <= 1
-        ):
+        elif levels is None:
+            if not has_shape_of_images(public) or public.min() < 0 or public.max() > 1:
+                return None
             levels = _SHARES
-        if levels is None:
-            return None
         alpha = alpha and channels_first(public).shape[1] in (2, 4)
         return cls(public.dtype.newbyteorder("="), public.shape[1:], tuple(levels), alpha)
 
@@ -200,8 +167,9 @@ class Pixels:
         return levels
 
     def grey_levels(self, x: Any) -> Any:
-        """Return whole numbers from 0 to 255, float64 [rows, channels, height, width], of an array
-        or a tensor.
+        """Return whole numbers from 0 to 255, float64 [rows, channels, height, width].
+
+        x  an array or a tensor, float64 [rows, ...]
         """
         images = channels_first(x)
         if self.alpha:
@@ -211,35 +179,17 @@ class Pixels:
             shares = _shares(images, self.levels)
         return (255 * shares).round()
 
-    def extremes(self, x: AnyArray) -> tuple[float, float]:
-        """Return the least and the largest value of the colours of rows [rows, ...]."""
-        images = channels_first(x)
-        colours = images[:, :-1] if self.alpha else images
-        return colours.min(), colours.max()
 
-
-def few_levels(
-    images: AnyArray, extremes: Callable[[], tuple[float, float] | None]
-) -> tuple[str, ...]:
-    """Return a line if public images, uint8 [rows, ...], use few grey levels, but more than one.
-
-    extremes  returns the least and the largest value in the files; None: these are not known
-    """
+def few_levels(images: AnyArray) -> tuple[str, ...]:
+    """Return a line if public images, uint8 [rows, ...], use few grey levels, but more than one."""
     levels = int(np.ptp(images)) + 1
     if not 1 < levels < _FEW:
         return ()
-    values = extremes()
-    remedy = "save them so that they use 8 bits" if values is None else typed_range(*values)
-    return (f"dataset.range=null: public images use {levels} of 256 grey levels only; {remedy}",)
-
-
-def typed_range(least: float, most: float) -> str:
-    """Return what to type where images have values from `least` to `most`."""
-    return f"if their values are from {least:g} (black) to {most:g} (white), type 'dataset.range=[{least:g},{most:g}]'"
+    return (
+        f"dataset.range=null: public images use {levels} of 256 grey levels only; {TYPE_RANGE}",
+    )
 
 
 def has_shape_of_images(x: AnyArray) -> bool:
-    """Return whether an array is [rows, height, width], or has channels too, no side shorter than
-    8.
-    """
+    """Return whether an array is [rows, height, width], perhaps with channels, no side below 8."""
     return x.ndim in (3, 4) and is_image(channels_first(x).shape[1:])

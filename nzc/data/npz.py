@@ -1,15 +1,15 @@
 """Your own arrays in an .npz file, or in a folder of .npy files."""
 
-import sys
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from functools import partial
+from itertools import chain
 from math import prod
 from typing import Any
 
 import numpy as np
 
 from nzc.data.hashing import keys_of, texts_of
-from nzc.data.images import Pixels, Range, few_levels, has_shape_of_images, typed_range
+from nzc.data.images import TYPE_RANGE, Pixels, Range, few_levels, has_shape_of_images
 from nzc.data.rows import FileRows, blocks, load_arrays
 from nzc.data.splits import (
     SPLITS,
@@ -20,11 +20,12 @@ from nzc.data.splits import (
     Records,
     Split,
     by_share,
+    say,
     to_drop,
 )
 from nzc.data.standardizer import Standardizer
 from nzc.settings import BelowOne, Between0And1, CountOrZero, TwoOrMore
-from nzc.types import AnyArray
+from nzc.types import AnyArray, Ints
 from nzc.validation import InputError
 
 #: The kinds of dtypes that each array may have, and what to save instead of others.
@@ -32,7 +33,9 @@ _TYPES = {
     "x": ("biuf", "numbers; dataset=table accepts text and dates"),
     "y": ("biu", "whole numbers 0, 1, …; of text, np.unique(y, return_inverse=True)[1]"),
     "role": ("U", "text"),
-    **dict.fromkeys(("group", "id", "budget"), ("biufUS", "text or numbers")),
+    "group": ("biufUS", "text or numbers"),
+    "id": ("biufUS", "text or numbers"),
+    "budget": ("biufUS", "text or numbers"),
 }
 #: Text that stands for a missing value: what np.asarray(…, dtype=str) makes of one.
 _MISSING = ("", "nan", "None", "<NA>", "NaT")
@@ -40,8 +43,7 @@ _MISSING = ("", "nan", "None", "<NA>", "NaT")
 
 @dataclass(frozen=True)
 class Npz(Dataset):
-    """Arrays x [rows, ...], y [rows] with classes 0, 1, …, and optionally role, group, id and
-    budget, each [rows].
+    """Arrays x [rows, ...], y [rows], and optionally role, group, id and budget, each [rows].
 
     conf/dataset/npz.yaml explains arrays and keys. Rows with the shape of images become images of
     bytes, if x is of uint8, all its public values are from 0 to 1, or `range` is given. Other
@@ -64,134 +66,158 @@ class Npz(Dataset):
 
     def load(self) -> DataSplits:
         arrays = load_arrays(self.path, list(_TYPES))
-        if complaint := _complaint(arrays, self.classes):
+        for complaint in chain(_of_shapes(arrays), _of_values(arrays), _of_labels(arrays)):
             raise InputError("path", self.path, complaint)
-        x, y, role = arrays["x"], arrays["y"].astype(np.int64), arrays.get("role")
-        group, keys = (
-            keys_of(arrays[name]) if name in arrays else None for name in ("group", "id")
-        )
-        if role is None:
-            named = arrays.get("group", arrays.get("id"))
-            units = (
-                np.arange(len(y)) if named is None else keys_of(named) if self.private else named
-            )
-            chosen = by_share(units, named is not None, self.private, self.public, self.seed)
-        else:
-            chosen = [role == name for name in SPLITS]
-        where = [np.flatnonzero(rows) for rows in chosen]
-        if group is not None and role is not None:
-            own, *people = (frozenset(group[rows].tolist()) for rows in where)
-            dropped = to_drop(
-                own, dict(zip(SPLITS[1:], people, strict=True)), "array `group`", self.overlap
-            )
-            where[0] = where[0][~np.isin(group[where[0]], [*dropped])]
-        mine, asked, _ = where
-        unit: dict[str, Any] = {"keys": None if keys is None else keys[mine]}
-        if group is not None and self.unit == "record":
-            rows = "rows of one group go to several teachers, so ε protects a record, not a group"
-            print(f"nzc: dataset.unit=record: {rows}", file=sys.stderr)
-            if (
-                role is None and keys is None
-            ):  # a record that changes its group may change its split, and no other's
-                unit = {"keys": keys_of(mine)}
-        elif group is not None:
-            unit = {"groups": group[mine], "grouped_by": "array `group`"}
-        stored = x[asked]
+        x = arrays["x"]
+        y = arrays["y"].astype(np.int64)
+        classes = int(y.max()) + 1
+        if self.classes is not None and self.classes < classes:
+            raise InputError("classes", self.classes, "must be more than every y of the file")
+        if self.classes is None and len(np.unique(y[y >= 0])) < classes:
+            number = "number the classes 0, 1, …, or set dataset.classes"
+            allowed = f"y has no row of a class below the largest; {number}"
+            raise InputError("path", self.path, allowed)
+
+        named = arrays.keys() & {"group", "id"}
+        names = {name: keys_of(arrays[name]) for name in named}
+        private, public, test = self._divided(arrays, names)
+        stored = x[public]
         preparation = self._preparation(stored)
         prepare = preparation or np.asarray
-        public = prepare(stored)
-        warnings = self._doubts(stored, preparation, public)
-        for line in warnings:
-            print(f"nzc: {line}", file=sys.stderr)
-        private = (
-            FileRows(x.file, x.stored, mine, prepare)
-            if isinstance(x, FileRows)
-            else prepare(x[mine])
-        )
+        public_x = prepare(stored)
+        warnings = self._doubts(stored, preparation, public_x)
+        say(*warnings)
+        in_file = isinstance(x, FileRows)
+        private_x = FileRows(x.file, x.stored, private, prepare) if in_file else prepare(x[private])
         return DataSplits(
-            Records(private, y[mine]), Split(public, y[asked]), Split(prepare(x[where[2]]), y[where[2]]),
-            self.classes or int(y.max()) + 1, asked, preparation, declared=self.classes is not None,
-            ids=texts_of(arrays["id"][asked]) if "id" in arrays else None,
-            budgets=texts_of(arrays["budget"][mine]) if "budget" in arrays else None, warnings=warnings, **unit,
-        )  # fmt: skip
+            Records(private_x, y[private]),
+            Split(public_x, y[public]),
+            Split(prepare(x[test]), y[test]),
+            self.classes or classes,
+            file_rows=public,
+            preparation=preparation,
+            ids=texts_of(arrays["id"][public]) if "id" in arrays else None,
+            budgets=texts_of(arrays["budget"][private]) if "budget" in arrays else None,
+            declared=self.classes is not None,
+            warnings=warnings,
+            **self._units(arrays, names, private),
+        )
+
+    def _divided(self, arrays: Mapping[str, Any], names: Mapping[str, Ints]) -> list[Ints]:
+        """Return the row numbers of the three splits.
+
+        names  keys [rows] of groups and records, as far as the file has them
+        """
+        role = arrays.get("role")
+        if role is None:
+            units = names.get("group", names.get("id", np.arange(len(arrays["y"]))))
+            if not self.private:
+                units = arrays.get("group", arrays.get("id", units))
+            masks = by_share(units, bool(names), self.private, self.public, self.seed)
+            return [np.flatnonzero(mask) for mask in masks]
+
+        rows: dict[str, Ints] = {name: np.flatnonzero(role == name) for name in SPLITS}
+        if "group" in names:
+            groups = names["group"]
+            people = {name: frozenset(groups[numbers].tolist()) for name, numbers in rows.items()}
+            dropped = to_drop(people.pop("private"), people, "array `group`", self.overlap)
+            private = rows["private"]
+            rows["private"] = private[~np.isin(groups[private], [*dropped])]
+        return list(rows.values())
+
+    def _units(
+        self, arrays: Mapping[str, Any], names: Mapping[str, Ints], private: Ints
+    ) -> dict[str, Any]:
+        """Return the fields of `DataSplits` that say whom the private rows are about."""
+        grouped = "group" in names
+        if grouped and self.unit != "record":
+            return {"groups": names["group"][private], "grouped_by": "array `group`"}
+        if grouped:
+            teachers = "rows of one group go to several teachers"
+            say(f"dataset.unit=record: {teachers}, so ε protects a record, not a group")
+        if "id" in names:
+            return {"keys": names["id"][private]}
+        if grouped and "role" not in arrays:
+            # A record that changes its group may change its split, but no other record's teacher.
+            return {"keys": keys_of(private)}
+        return {}
 
     def _preparation(self, public: AnyArray) -> Standardizer | Pixels | None:
-        """Return what makes rows of the file those of the splits; public rows [rows, ...] decide.
-        Say how x is read.
+        """Return what makes rows of the file those of the splits, and say how x is read.
+
+        public  rows of the file [rows, ...]: they alone decide
         """
         pixels = Pixels.of(public, self.range, self.alpha)
         if pixels is None and self.range is not None:
-            allowed = f"must be null: rows of x have the shape {list(public.shape[1:])}, and images [height, width]"
+            shape = list(public.shape[1:])
+            allowed = f"must be null: rows of x have the shape {shape}, and images [height, width]"
             raise InputError("range", self.range, allowed)
         if pixels is None:
             return None if public.dtype == np.uint8 else Standardizer.fit(public)
         if self.range is None and pixels.dtype != np.uint8:
-            features = "if they are features, save x.reshape(len(x), -1)"
-            print(
-                f"nzc: x has images: all public values are from 0 (black) to 1 (white); {features}",
-                file=sys.stderr,
-            )
-        if pixels.alpha:
-            otherwise = "dataset.alpha=false makes it a channel like the others"
-            print(
-                f"nzc: dataset.alpha=true: the last channel of x is transparency, on white; {otherwise}",
-                file=sys.stderr,
-            )
+            images = "x has images: all public values are from 0 (black) to 1 (white)"
+            say(f"{images}; if they are features, save x.reshape(len(x), -1)")
         return pixels
 
     def _doubts(
         self, stored: AnyArray, preparation: Standardizer | Pixels | None, public: AnyArray
     ) -> tuple[str, ...]:
-        """Return a line if x may be read wrong, given its public rows [rows, ...] before and after
-        `preparation`.
-        """
+        """Return a line if x may be read wrong: public rows [rows, ...] before and after decide."""
         if isinstance(preparation, Pixels) and self.range is None:
-            return few_levels(public, partial(preparation.extremes, stored))
+            return few_levels(public)
         if isinstance(preparation, Standardizer) and has_shape_of_images(stored):
+            read = "x is read as features, although it has the shape of images"
             wanted = "save images as uint8, or as numbers from 0 to 1"
-            typed = typed_range(stored.min(), stored.max())
-            return (
-                f"x is read as features, although it has the shape of images: {wanted}; or, {typed}",
-            )
+            return (f"{read}: {wanted}, or {TYPE_RANGE}",)
         return ()
 
 
-def _complaint(arrays: dict[str, Any], classes: int | None) -> str | None:
-    """Return what is wrong, the most basic first: a check relies on those before it. No value of a
-    record is quoted.
-    """
-    if absent := [name for name in ("x", "y") if name not in arrays]:
-        return f"must hold the arrays x and y of an .npz file, or x.npy and y.npy; {' and '.join(absent)} is missing"
-    x, y, role = arrays["x"], arrays["y"], arrays.get("role")
-    if len(x.shape) < 2 or not prod(x.shape):
-        return f"x has the shape {list(x.shape)}; it must be [rows, features], or images [rows, height, width]"
+# What is wrong with the arrays, the most basic first; the first line ends the run, so each check
+# relies on those before it. No value of a record is quoted.
+
+
+def _of_shapes(arrays: Mapping[str, Any]) -> Iterator[str]:
+    """Yield what is wrong with names, shapes and types of arrays."""
+    absent = [name for name in ("x", "y") if name not in arrays]
+    if absent:
+        files = "the arrays x and y of an .npz file, or x.npy and y.npy"
+        yield f"must hold {files}; {' and '.join(absent)} is missing"
+    shape = arrays["x"].shape
+    if len(shape) < 2 or not prod(shape):
+        allowed = "it must be [rows, features], or images [rows, height, width]"
+        yield f"x has the shape {list(shape)}; {allowed}"
     for name, array in arrays.items():
         kinds, remedy = _TYPES[name]
-        if name != "x" and array.shape != x.shape[:1]:
-            return f"{name} has the shape {list(array.shape)}; there must be one {name} per row, [{len(x)}]"
+        if name != "x" and array.shape != shape[:1]:
+            allowed = f"there must be one {name} per row, [{shape[0]}]"
+            yield f"{name} has the shape {list(array.shape)}; {allowed}"
         if array.dtype.kind not in kinds:
-            return f"{name} is {'text' if array.dtype.kind == 'U' else array.dtype}; save {remedy}"
-    wrong = [~np.isfinite(part).all(axis=0) for part in (blocks(x) if x.dtype.kind == "f" else ())]
-    if columns := int(np.any(wrong, axis=0).sum()):
-        return f"x has missing (NaN) or infinite values in {columns:,} columns; dataset=table accepts missing values"
-    present, unknown = np.unique(y[y >= 0]), y == UNKNOWN
-    if y.min() < UNKNOWN or len(present) < 2:
-        return "y must have two classes or more, 0, 1, …; -1 marks a public row of unknown class"
-    if (
-        present[0] == 1
-        and len(present) == present[-1]
-        and (classes is None or classes <= present[-1])
-    ):
-        return f"classes are 1 … {len(present)}; they must be 0 … {len(present) - 1}: save np.where(y > 0, y - 1, y)"
-    if classes is None and len(present) != present[-1] + 1:
-        return "y has no row of a class below the largest; number the classes 0, 1, …, or set dataset.classes"
-    if classes is not None and present[-1] >= classes:
-        raise InputError("classes", classes, "must be more than every y of the file")
-    if unknown.any() and (role is None or (role[unknown] != "public").any()):
-        return f"y is -1 in {unknown.sum():,} rows; only public rows, by their role, may be of unknown class"
-    if role is not None and not (np.isin(role, SPLITS).all() and (role == "public").any()):
-        return f"role must be {', '.join(SPLITS)}, and some rows public: teachers label them, the student learns from them"
+            found = "text" if array.dtype.kind == "U" else array.dtype
+            yield f"{name} is {found}; save {remedy}"
+
+
+def _of_values(arrays: Mapping[str, Any]) -> Iterator[str]:
+    """Yield whether features or names are missing."""
+    x = arrays["x"]
+    if x.dtype.kind == "f" and not all(np.isfinite(block).all() for block in blocks(x)):
+        yield "x has missing (NaN) or infinite values; dataset=table accepts missing values"
     for name in arrays.keys() & {"group", "id"}:
-        if missing := int(np.isin(texts_of(arrays[name]), _MISSING).sum()):
-            return f"{name} has {missing:,} missing values; give each of these rows a name of its own, or leave them out"
-    return None
+        missing = np.isin(texts_of(arrays[name]), _MISSING).sum()
+        if missing:
+            remedy = "give each of these rows a name of its own, or leave them out"
+            yield f"{name} has {missing:,} missing values; {remedy}"
+
+
+def _of_labels(arrays: Mapping[str, Any]) -> Iterator[str]:
+    """Yield what is wrong with classes and roles."""
+    y = arrays["y"]
+    role = arrays.get("role", np.full(len(y), "private"))
+    if y.min() < UNKNOWN or len(np.unique(y[y >= 0])) < 2:
+        yield "y must have two classes or more, 0, 1, …; -1 marks a public row of unknown class"
+    unknown = (y == UNKNOWN).sum()
+    if (role[y == UNKNOWN] != "public").any():
+        allowed = "only public rows, by their role, may be of unknown class"
+        yield f"y is -1 in {unknown:,} rows; {allowed}"
+    if "role" in arrays and not (np.isin(role, SPLITS).all() and (role == "public").any()):
+        public = "some rows public: teachers label them, the student learns from them"
+        yield f"role must be {', '.join(SPLITS)}, and {public}"

@@ -1,5 +1,4 @@
-"""Arrays from files, and private rows that are read, or drawn, where a teacher needs them: never
-all at once.
+"""Arrays from files, and private rows that are read where a teacher needs them, never all at once.
 
 A message says what is wrong with a file, and never quotes its content.
 """
@@ -13,7 +12,6 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from math import prod
 from multiprocessing import reduction
-from pathlib import Path
 from typing import IO, Any
 
 import numpy as np
@@ -23,18 +21,20 @@ from nzc.validation import InputError
 
 #: The most bytes of a block of rows. It has a multiple of _EVEN rows, if so many fit: a network
 #: rounds a batch of a few rows differently.
-_BLOCK, _EVEN = 2**26, 1000
+_BLOCK = 2**26
+_EVEN = 1000
 _HELD = 2**30  # bytes that `gather` keeps in memory
 
 
 class LazyRows(ABC):
-    """Rows [rows, ...] that are given by number: rows[numbers] and rows[start:stop] are arrays."""
+    """Rows [rows, ...] that are given by number: rows[numbers] and rows[start:stop] are arrays.
+
+    identity  bytes that stand for all rows in a digest; None: the bytes of the rows do
+    """
 
     shape: tuple[int, ...]
     dtype: np.dtype[Any]
-    identity: bytes | None = (
-        None  # of all rows, where they need not be read for it; None: their bytes
-    )
+    identity: bytes | None = None
 
     @abstractmethod
     def read(self, numbers: Ints) -> AnyArray:
@@ -44,7 +44,9 @@ class LazyRows(ABC):
         return self.shape[0]
 
     def __getitem__(self, rows: Ints | slice) -> AnyArray:
-        return self.read(np.arange(*rows.indices(len(self))) if isinstance(rows, slice) else rows)
+        if isinstance(rows, slice):
+            rows = np.arange(*rows.indices(len(self)))
+        return self.read(rows)
 
 
 def blocks(x: AnyArray | LazyRows) -> Iterator[AnyArray]:
@@ -52,15 +54,16 @@ def blocks(x: AnyArray | LazyRows) -> Iterator[AnyArray]:
     if isinstance(x, np.ndarray):
         yield x
         return
-    at_once = max(1, _BLOCK // (x.dtype.itemsize * prod(x.shape[1:])))
-    at_once -= at_once % min(_EVEN, at_once)
-    for first in range(0, len(x), at_once):
-        yield x[first : first + at_once]
+    size = max(1, _BLOCK // (x.dtype.itemsize * prod(x.shape[1:])))
+    size -= size % min(_EVEN, size)
+    for first in range(0, len(x), size):
+        yield x[first : first + size]
 
 
 class FileRows(LazyRows):
-    """Rows of an array `stored`, memory-mapped from `file`: those of `numbers` (None: all), each
-    prepared by itself.
+    """Rows of an array `stored`, memory-mapped from `file`, each prepared by itself.
+
+    numbers  rows of the array; None: all of them
     """
 
     def __init__(
@@ -70,21 +73,22 @@ class FileRows(LazyRows):
         numbers: Ints | None = None,
         prepare: Callable[[AnyArray], AnyArray] = np.asarray,
     ) -> None:
-        self.file, self.stored, self._numbers, self._prepare = file, stored, numbers, prepare
+        self.file = file
+        self.stored = stored
+        self._numbers = np.arange(len(stored)) if numbers is None else numbers
+        self._prepare = prepare
         weakref.finalize(stored, file.close)
-        none = prepare(np.empty((0, *stored.shape[1:]), stored.dtype))
-        self.shape = (len(stored) if numbers is None else len(numbers), *none.shape[1:])
-        self.dtype = none.dtype
+        no_rows = prepare(np.empty((0, *stored.shape[1:]), stored.dtype))
+        self.shape = (len(self._numbers), *no_rows.shape[1:])
+        self.dtype = no_rows.dtype
 
     def read(self, numbers: Ints) -> AnyArray:
-        rows: AnyArray = np.array(
-            self.stored[numbers if self._numbers is None else self._numbers[numbers]]
-        )
+        rows: AnyArray = np.array(self.stored[self._numbers[numbers]])
         self.stored.base.madvise(mmap.MADV_DONTNEED)  # type: ignore[union-attr] # the system caches what fits
         return self._prepare(rows)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Let a process that Lightning starts read the same file, which may have no name any more."""
+        """Let a process that Lightning starts read the same file, which may have no name."""
         order = "C" if self.stored.flags.c_contiguous else "F"
         array = (self.stored.dtype, "r", self.stored.offset, self.stored.shape, order)
         return _received, (reduction.DupFd(self.file.fileno()), array, self._numbers, self._prepare)
@@ -96,31 +100,34 @@ def _received(handle: Any, array: tuple[Any, ...], *rest: Any) -> FileRows:
 
 
 def gather(parts: Iterable[AnyArray], held: int = _HELD) -> AnyArray | FileRows:
-    """Return all rows of the parts, each [rows, ...] of one type and shape of rows; there is one
-    part at least.
+    """Return all rows of the parts, one at least, each [rows, ...] of one type and shape of rows.
 
     More than `held` bytes of rows lie in a temporary file without a name, which the system removes
     at the end.
     """
-    kept: list[AnyArray] = []
+    in_memory: list[AnyArray] = []
     file: IO[bytes] | None = None
-    rows = size = 0
+    rows = 0
+    size = 0
     for part in map(np.ascontiguousarray, parts):
-        kept.append(part)
-        rows, size = rows + len(part), size + part.nbytes
+        in_memory.append(part)
+        rows += len(part)
+        size += part.nbytes
         if size > held:
             file = file or tempfile.TemporaryFile()  # noqa: SIM115 - the rows keep it
-            file.writelines(part.data for part in kept)
-            kept = [part[:0]]
+            file.writelines(part.data for part in in_memory)
+            in_memory = [part[:0]]
     if file is None:
-        return np.concatenate(kept)
+        return np.concatenate(in_memory)
     file.flush()
-    return FileRows(file, np.memmap(file, kept[0].dtype, "r", 0, (rows, *kept[0].shape[1:])))
+    shape = (rows, *in_memory[0].shape[1:])
+    return FileRows(file, np.memmap(file, in_memory[0].dtype, "r", 0, shape))
 
 
 def load_array(path: str, key: str, name: str = "it", lazily: bool = False) -> AnyArray:
-    """Return the array of an .npy file, `lazily` as a memory map; InputError: `key` and `name`
-    cannot be read.
+    """Return the array of an .npy file, `lazily` as a memory map.
+
+    InputError: `key` and `name` cannot be read.
     """
     with _reading(path, key, name):
         array: AnyArray = np.load(path, mmap_mode="r" if lazily else None, allow_pickle=False)
@@ -131,27 +138,25 @@ def load_array(path: str, key: str, name: str = "it", lazily: bool = False) -> A
 
 
 def load_arrays(path: str, names: Sequence[str]) -> dict[str, Any]:
-    """Return those arrays of an .npz file, or of the .npy files in a folder, that have these names.
+    """Return those arrays of an .npz file, or of a folder of .npy files, that have these names.
 
     x of a folder stays in its file: FileRows.
     """
+    arrays: dict[str, Any] = {}
     if os.path.isdir(path):
-        files = {
-            name: str(own) for name in names if os.path.lexists(own := Path(path, f"{name}.npy"))
-        }
-        arrays: dict[str, Any] = {
-            name: load_array(file, "path", name, name == "x") for name, file in files.items()
-        }
-        if "x" in arrays and arrays["x"].ndim:
-            arrays["x"] = FileRows(open(files["x"], "rb"), arrays["x"])  # noqa: SIM115 - the rows keep it
+        for name in names:
+            file = os.path.join(path, f"{name}.npy")
+            if os.path.lexists(file):  # a link to nowhere is an error, and no absent array
+                arrays[name] = load_array(file, "path", name, lazily=name == "x")
+                if name == "x" and arrays["x"].ndim:
+                    arrays["x"] = FileRows(open(file, "rb"), arrays["x"])  # noqa: SIM115 - the rows keep it
         return arrays
-    arrays = {}
     with (
         _reading(path, "path", "it"),
-        open(path, "rb") as file,
-        np.load(file, allow_pickle=False) as archive,
+        open(path, "rb") as opened,
+        np.load(opened, allow_pickle=False) as archive,
     ):
-        for name in (name for name in names if name in archive):
+        for name in filter(archive.files.__contains__, names):
             with _reading(path, "path", name):
                 arrays[name] = archive[name]
     return arrays
@@ -159,14 +164,14 @@ def load_arrays(path: str, names: Sequence[str]) -> dict[str, Any]:
 
 @contextmanager
 def _reading(path: str, key: str, name: str) -> Iterator[None]:
-    """Turn what NumPy raises while it reads the array `name`, and may quote the file, into an
-    InputError.
-    """
+    """Turn what NumPy raises, and may quote the file `path`, into an InputError."""
     try:
         yield
     except InputError:
         raise
     except Exception as error:  # NumPy, zipfile and their decoders raise many types
-        why = (error.strerror if isinstance(error, OSError) else None) or type(error).__name__
-        kinds = "an .npy or an .npz file, whole, of numbers or text (dataset=table reads CSV, Parquet and Arrow files)"
-        raise InputError(key, path, f"must be {kinds}: {name} cannot be read ({why})") from None
+        why = getattr(error, "strerror", None) or type(error).__name__
+        kinds = "an .npy or an .npz file, whole, of numbers or text"
+        tables = "(dataset=table reads CSV, Parquet and Arrow files)"
+        allowed = f"must be {kinds} {tables}: {name} cannot be read ({why})"
+        raise InputError(key, path, allowed) from None

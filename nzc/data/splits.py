@@ -37,21 +37,20 @@ SummaryKey = Literal[
 Overlap = Literal["refuse", "drop", "allow"]
 LABEL = "label"  # the unit of privacy where labels alone are private
 UNKNOWN = -1  # the label of a public row whose class is not known
-#: The pool has at most so many rows where features of private records join it: a representation
-#: compares all of them.
+#: Features of private records join the pool up to so many rows: a representation compares them all.
 _POOL = 20_000
 
 
 @dataclass(frozen=True)
 class Records:
-    """Rows of the private split, in memory or not: uint8 images or float32 features. No error
-    message quotes them.
+    """Rows of the private split, in memory or not. No error message quotes them.
+
+    x  uint8 images [rows, channels, height, width], or float32 features [rows, features]
+    y  [rows]: classes from 0
     """
 
-    x: AnyArray | LazyRows = field(
-        repr=False
-    )  # [rows, channels, height, width] or [rows, features]
-    y: Ints = field(repr=False)  # [rows]: classes from 0
+    x: AnyArray | LazyRows = field(repr=False)
+    y: Ints = field(repr=False)
 
     def __len__(self) -> int:
         return len(self.y)
@@ -66,9 +65,7 @@ class Split(Records):
 
 @dataclass(frozen=True)
 class Embedding:
-    """Places [rows, dimensions] in a public representation (nzc.representation); those of private
-    rows are private.
-    """
+    """Places [rows, dimensions] in a public representation; those of private rows are private."""
 
     private: Floats = field(repr=False)
     public: Floats = field(repr=False)
@@ -76,63 +73,62 @@ class Embedding:
 
 @dataclass(frozen=True)
 class DataSplits:
-    """A dataset: records that the teachers learn from, rows that may be asked, rows that only
-    measure accuracy.
+    """A dataset: records to learn from, rows that may be asked, rows that only measure accuracy.
+
+    file_rows     [public] row number in the one file of all splits
+    preparation   what was applied to the rows of the file
+    groups        [private] key of the group: the unit of privacy
+    labels        [classes] names of the classes
+    ids           [public] the user's own names of the public rows
+    id_column     the column of a table that has these names
+    encoder       what turned the user's columns into features
+    private_file  SHA-256 that identifies the records in place of rows
+    public_files  SHA-256 of files with public rows only, by name
+    embedding     places of the rows in a public representation
+    asked         the public rows that the teachers label; None: all of them
+    keys          [private] key of each record's own name
+    grouped_by    what names the groups: column `patient`, say
+    labels_only   whether labels alone are private, and the features of private records are public
+    budgets       [private] name of each record's budget group, as text
+    weights       [private] what follows of it (labeling.group_budgets)
+    coins         secret key of the samples of records; None: all vote
+    declared      whether the user states the classes; otherwise they are those of the rows
+    warnings      what the user must know of the public rows; it may be published
     """
 
     private: Records
     public: Split
     test: Split
     classes: int
-    file_rows: Ints | None = field(
-        default=None, repr=False
-    )  # [public] row number in the one file of all splits
-    preparation: Standardizer | Pixels | None = None  # what was applied to the rows of the file
-    groups: Ints | None = field(
-        default=None, repr=False
-    )  # [private] key of the group: the unit of privacy
-    labels: tuple[str, ...] | None = None  # [classes] names of the classes
-    ids: AnyArray | None = field(
-        default=None, repr=False
-    )  # [public] the user's own names of the public rows
-    id_column: str | None = None  # the column of a table that has these names
-    encoder: "TableEncoder | None" = None  # what turned the user's columns into features
-    private_file: str | None = field(
-        default=None, repr=False
-    )  # SHA-256 that identifies the records in place of rows
-    public_files: dict[str, str] = field(
-        default_factory=dict
-    )  # SHA-256 of files with public rows only, by name
-    embedding: Embedding | None = None  # places of the rows in a public representation
-    asked: Ints | None = field(
-        default=None, repr=False
-    )  # the public rows that the teachers label; None: all of them
-    keys: Ints | None = field(default=None, repr=False)  # [private] key of each record's own name
-    grouped_by: str | None = None  # what names the groups: column `patient`, say
-    labels_only: bool = (
-        False  # whether labels alone are private, and the features of private records are public
-    )
-    budgets: AnyArray | None = field(
-        default=None, repr=False
-    )  # [private] name of each record's budget group, as text
-    weights: Ints | None = field(
-        default=None, repr=False
-    )  # [private] what follows of it (labeling.individual)
-    coins: AnyArray | None = field(
-        default=None, repr=False
-    )  # secret key of the samples of records; None: all vote
-    declared: bool = (
-        True  # whether the classes are the user's statement; otherwise they are those of the rows
-    )
-    warnings: tuple[
-        str, ...
-    ] = ()  # what the user must know of the public rows; it may be published
+    file_rows: Ints | None = field(default=None, repr=False)
+    preparation: Standardizer | Pixels | None = None
+    groups: Ints | None = field(default=None, repr=False)
+    labels: tuple[str, ...] | None = None
+    ids: AnyArray | None = field(default=None, repr=False)
+    id_column: str | None = None
+    encoder: "TableEncoder | None" = None
+    private_file: str | None = field(default=None, repr=False)
+    public_files: dict[str, str] = field(default_factory=dict)
+    embedding: Embedding | None = None
+    asked: Ints | None = field(default=None, repr=False)
+    keys: Ints | None = field(default=None, repr=False)
+    grouped_by: str | None = None
+    labels_only: bool = False
+    budgets: AnyArray | None = field(default=None, repr=False)
+    weights: Ints | None = field(default=None, repr=False)
+    coins: AnyArray | None = field(default=None, repr=False)
+    declared: bool = True
+    warnings: tuple[str, ...] = ()
+
+    @classmethod
+    def empty(cls) -> "DataSplits":
+        """Return splits without rows and classes: of stored votes, no data need be known."""
+        none = Split(np.zeros((0, 0), np.float32), np.zeros(0, np.int64))
+        return cls(none, none, none, classes=0)
 
     @property
     def names(self) -> Ints | None:
-        """The keys [private] of groups, or else of records, that decide alone who learns from a
-        record; or None.
-        """
+        """Keys [private] of groups, or else of records, that decide alone who learns; or None."""
         return self.keys if self.groups is None else self.groups
 
     @property
@@ -142,31 +138,25 @@ class DataSplits:
 
     @cached_property
     def joined(self) -> Ints:
-        """The numbers of the private records whose features join the pool: none, unless labels
-        alone are private.
+        """The numbers of the private records whose features join the pool.
+
+        There are none, unless labels alone are private. A hash of the features alone decides which,
+        and in which order: labels may decide the order of a file.
         """
         if not self.labels_only:
             return np.zeros(0, np.int64)
-        # A hash of the features alone decides which, and in which order: labels may decide the
-        # order of a file.
-        hashes = [
-            hashlib.sha256(row.tobytes()).digest()
-            for part in blocks(self.private.x)
-            for row in part
-        ]
+        hashes: list[bytes] = []
+        for block in blocks(self.private.x):
+            hashes += [hashlib.sha256(row.tobytes()).digest() for row in block]
         free = max(0, _POOL - len(self.public))
         return np.array(sorted(range(len(hashes)), key=hashes.__getitem__)[:free], np.int64)
 
     @cached_property
     def pool(self) -> AnyArray:
-        """The rows [pool, ...] that representation and student learn from: the public ones, then
-        the `joined` ones.
-        """
-        return (
-            np.concatenate([self.public.x, self.private.x[self.joined]])
-            if self.labels_only
-            else self.public.x
-        )
+        """The rows [pool, ...] that representation and student learn from: public, then joined."""
+        if not self.labels_only:
+            return self.public.x
+        return np.concatenate([self.public.x, self.private.x[self.joined]])
 
     @cached_property
     def units(self) -> int:
@@ -175,35 +165,25 @@ class DataSplits:
 
     @property
     def undeclared_classes(self) -> str | None:
-        """The value of dataset.classes that declares the classes, where private labels alone decide
-        them; else None.
-        """
-        if (
-            self.declared
-            or not len(self.private)
-            or np.isin(np.arange(self.classes), self.public.y).all()
-        ):
+        """What to type for dataset.classes, where private labels alone decide them; else None."""
+        if self.declared or not len(self.private):
             return None
-        return (
-            str(self.classes)
-            if self.labels is None
-            else json.dumps(self.labels, ensure_ascii=False)
-        )
+        if np.isin(np.arange(self.classes), self.public.y).all():
+            return None
+        if self.labels is None:
+            return str(self.classes)
+        return json.dumps(self.labels, ensure_ascii=False)
 
     @cached_property
     def digest(self) -> str:
-        """SHA-256 of all rows of all splits, in order, and of the keys of groups or records, if
-        there are any.
-        """
-        own = [part for part in (self.names, self.weights) if part is not None]
-        arrays = self.public.x, self.public.y, self.test.x, self.test.y, *own
+        """SHA-256 of the rows of all splits, in order, and of their names and weights."""
+        arrays = [self.public.x, self.public.y, self.test.x, self.test.y]
+        arrays += [array for array in (self.names, self.weights) if array is not None]
         return _with(self._of_private, *arrays).hexdigest()
 
     @property
     def private_digest(self) -> str:
-        """SHA-256 of the private records, whatever the unit of privacy: the ledger counts what they
-        cost.
-        """
+        """SHA-256 of the private records, whatever their unit: the ledger counts their costs."""
         return self.private_file or self._of_private.hexdigest()
 
     @cached_property
@@ -212,17 +192,15 @@ class DataSplits:
 
     @property
     def summary(self) -> dict[SummaryKey, Any]:
-        """Sizes, classes, digest and digests of public files, as recorded in result.json, which is
-        private.
-        """
+        """Sizes, classes and digests, as recorded in result.json, which is private."""
         facts: dict[SummaryKey, Any] = {name: len(getattr(self, name)) for name in SPLITS}
-        facts |= {"features": len(self.joined)} if self.labels_only else {}
-        facts |= {"public_files": self.public_files} if self.public_files else {}
-        facts |= {
-            "classes": self.classes,
-            "undeclared_classes": self.undeclared_classes,
-            "digest": self.digest,
-        }
+        if self.labels_only:
+            facts["features"] = len(self.joined)
+        if self.public_files:
+            facts["public_files"] = self.public_files
+        facts["classes"] = self.classes
+        facts["undeclared_classes"] = self.undeclared_classes
+        facts["digest"] = self.digest
         return facts
 
 
@@ -233,33 +211,34 @@ def _with(start: "hashlib._Hash", *arrays: AnyArray | LazyRows) -> "hashlib._Has
         digest.update(f"{x.dtype}{x.shape}".encode())
         if isinstance(x, LazyRows) and x.identity is not None:
             digest.update(x.identity)
-        else:
-            for part in blocks(x):
-                digest.update(np.ascontiguousarray(part).data)
+            continue
+        for block in blocks(x):
+            digest.update(np.ascontiguousarray(block).data)
     return digest
 
 
 @dataclass(frozen=True, kw_only=True)
 class Dataset(ABC):
-    """Base class of a dataset. Its fields but `unit` are defaults for other parts of the
-    configuration.
+    """Base class of a dataset. Fields but `unit` are defaults for other parts of the configuration.
+
+    network  for teachers and student
+    augment  (x, torch.Generator) → x
+    suits    by preset of aggregator or student: {gnmax: {sigma: 15}}
+    name     of the people: costs under one name add up in the ledger
+    unit     what ε protects: a group, a record, or its label alone; None: groups where there are
+             some, else records
     """
 
-    network: Any = field(default=None, compare=False)  # for teachers and student
-    augment: Any = field(default=None, compare=False)  # (x, torch.Generator) → x
-    suits: Any = field(
-        default=None, compare=False
-    )  # by preset of aggregator or student: {gnmax: {sigma: 15}}
-    name: Any = field(
-        default=None, compare=False
-    )  # of the people: costs under one name add up in the ledger
-    #: What ε protects: a group, a record, or its label alone; None: groups where there are some,
-    #: else records.
+    network: Any = field(default=None, compare=False)
+    augment: Any = field(default=None, compare=False)
+    suits: Any = field(default=None, compare=False)
+    name: Any = field(default=None, compare=False)
     unit: Literal["group", "record", "label"] | None = None
 
     def check(self) -> int | None:
-        """Return within seconds how many rows are public; None: `load` will tell. InputError: a
-        file is wrong.
+        """Return within seconds how many rows are public; None: `load` will tell.
+
+        InputError: a file is wrong.
         """
         rows = getattr(self, "public", None)
         return rows if isinstance(rows, int) else None
@@ -272,18 +251,24 @@ class Dataset(ABC):
         """Read the rows and divide them. The same settings always give the same splits."""
 
     def read(self) -> DataSplits:
-        """Load the splits. InputError: `unit` does not suit them, such as a label where several
-        belong to a group.
+        """Load the splits.
+
+        InputError: `unit` does not suit them, such as a label where several belong to a group.
         """
         splits = self.load()
-        if self.unit is not None and (self.unit == "group") != (splits.groups is not None):
-            has = (
-                "no groups: record, label"
-                if splits.groups is None
-                else "groups: group (for dataset=npz, or record)"
-            )
-            raise InputError("unit", self.unit, f"must suit a dataset that has {has} or null")
+        grouped = splits.groups is not None
+        if self.unit is not None and (self.unit == "group") != grouped:
+            units = "no groups: record, label"
+            if grouped:
+                units = "groups: group (for dataset=npz, or record)"
+            raise InputError("unit", self.unit, f"must suit a dataset that has {units} or null")
         return replace(splits, labels_only=self.unit == LABEL)
+
+
+def say(*lines: str) -> None:
+    """Print what the user should know of the data."""
+    for line in lines:
+        print(f"nzc: {line}", file=sys.stderr)
 
 
 def check_names(classes: Sequence[str | float] | None) -> None:
@@ -303,46 +288,51 @@ def by_share(units: Ints, named: bool, private: float, public: float, seed: int)
     InputError: a split would be empty, other than the private one where `private` is 0.
     """
     if private + public >= 1:
-        raise InputError(
-            "private", private, f"private + public must stay below 1 (public is {public})"
-        )
+        allowed = f"private + public must stay below 1 (public is {public})"
+        raise InputError("private", private, allowed)
     place: AnyArray
     if named and private:
-        place, first, second = draw_by_key(units, seed, 2) / 2.0**64, private, private + public
+        place = draw_by_key(units, seed, 2) / 2.0**64
+        end_of_private = private
+        end_of_public = private + public
     else:
         numbers, rank = np.unique(units, return_inverse=True)
         place = np.argsort(np.random.default_rng(seed).permutation(len(numbers)))[rank]
-        first = round(private * len(numbers))
-        second = first + round(public * len(numbers))
-    chosen = [place < first, (first <= place) & (place < second), place >= second]
-    if not all(rows.any() for rows in chosen[private == 0 :]):
-        few = f"must leave no split empty, of {len(np.unique(units)):,} names or rows in all; or set dataset.seed"
-        raise InputError("private", private, few)
-    return chosen
+        end_of_private = round(private * len(numbers))
+        end_of_public = end_of_private + round(public * len(numbers))
+
+    is_private = place < end_of_private
+    is_test = place >= end_of_public
+    masks = [is_private, ~is_private & ~is_test, is_test]
+    if not all(mask.any() for mask in masks[private == 0 :]):
+        names = f"{len(np.unique(units)):,} names or rows in all"
+        allowed = f"must leave no split empty, of {names}; or set dataset.seed"
+        raise InputError("private", private, allowed)
+    return masks
 
 
 def to_drop(
     private: Set[Any], others: Mapping[str, Set[Any]], names: str, overlap: Overlap
 ) -> Set[Any]:
-    """Return the people whose private rows are left out; say how many people (of the `names`) have
-    `others` too.
+    """Return the people whose private rows are left out; say how many of the `names` are shared.
+
+    others  people of the public and the test rows, by the key that gives these rows
 
     `drop` leaves out private rows, not public ones, whose absence from a published folder would
     tell who is private: which rows remain follows from public files, so ε holds between private
     data of the people whom these do not name.
     """
-    shared = {where: private & found for where, found in others.items()}
-    every = frozenset[Any]().union(*shared.values())
-    if not every:
-        return every
-    where = ", ".join(
-        f"{len(found):,} are in {key} rows too" for key, found in shared.items() if found
-    )
-    told = f"of {len(private):,} values of the {names} in private rows, {where}"
+    shared = {key: private & people for key, people in others.items()}
+    dropped = frozenset[Any]().union(*shared.values())
+    if not dropped:
+        return dropped
+    counts = [f"{len(people):,} are in {key} rows too" for key, people in shared.items() if people]
+    found = f"of {len(private):,} values of the {names} in private rows, {', '.join(counts)}"
     if overlap == "refuse":
-        allowed = f"must be drop, to learn nothing from the private rows of people on both sides, or allow: {told}"
-        raise InputError("overlap", overlap, allowed)
-    print(
-        f"nzc: {told}{'; these private rows are left out' * (overlap == 'drop')}", file=sys.stderr
-    )
-    return every if overlap == "drop" else frozenset()
+        drop = "drop, to learn nothing from the private rows of people on both sides"
+        raise InputError("overlap", overlap, f"must be {drop}, or allow: {found}")
+    if overlap == "allow":
+        say(found)
+        return frozenset()
+    say(f"{found}; these private rows are left out")
+    return dropped

@@ -10,9 +10,6 @@ from codecs import BOM_UTF8, BOM_UTF16_BE, BOM_UTF16_LE
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from datetime import datetime, timedelta
-from decimal import Decimal
-from functools import partial
-from numbers import Real
 from pathlib import Path
 from typing import Any
 from warnings import catch_warnings
@@ -22,59 +19,59 @@ import pandas as pd
 from pandas._libs.parsers import STR_NA_VALUES
 from pandas.io.common import get_handle
 
-NUMBER, CATEGORY, DATE = "number", "category", "date"
-#: The format of numbers with a decimal comma, such as 1.234,56.
+NUMBER = "number"
+CATEGORY = "category"
+DATE = "date"
+#: The kind of numbers with a decimal comma, such as 1.234,56.
 COMMA = "comma"
 #: The format of numbers that are times of a day or durations, in hours: 18:30, 18.30.00, 6:30 pm, 2
 #: days 07:30:00.
 TIME = "time"
 #: How a number is written with a decimal point, and with a decimal comma: formats, with a currency
 #: or unit at an end.
-POINTED, COMMAED = "1,234.5", "1.234,5"
+POINTED = "1,234.5"
+COMMAED = "1.234,5"
 #: Standardised numbers are cut here, so that one absurd value does not outweigh all other features.
 LIMIT = 10.0
-_TEXT, _PARQUET, _ARROW = (
-    (".csv", ".tsv", ".txt"),
-    (".parquet", ".pq"),
-    (".arrow", ".feather", ".ipc"),
-)
-_PACKED = (".gz", ".bz2", ".xz", ".zip")
+_TEXT = (".csv", ".tsv", ".txt")
+_PARQUET = (".parquet", ".pq")
+_ARROW = (".arrow", ".feather", ".ipc")
 #: The header of a CSV file is within so many lines.
 _HEAD = 100
-#: The line in which Excel states the separator.
-_STATED = re.compile(r'\s*"?sep=([^\w\s\\"]|\t|)', re.IGNORECASE)
 _TIME = re.compile(
     r"(?:(-?[0-9]+) days?,?(?: \+?|$))?"
-    r"(?:([0-9]{1,3})[:.h]([0-5][0-9])(?:[:.]([0-5][0-9](?:[.,][0-9]+)?))?(?:\s?(?:([ap])\.?m\.?|uhr|h))?)?",
+    r"(?:([0-9]{1,3})[:.h]([0-5][0-9])(?:[:.]([0-5][0-9](?:[.,][0-9]+)?))?"
+    r"(?:\s?(?:([ap])\.?m\.?|uhr|h))?)?",
     re.IGNORECASE,
 )
 #: A date, and the time of a day behind it, if there is one.
-_DATE_AND_TIME = re.compile(r"(.*?)(?:(?:T|,?\s+)([0-9]{1,2}[:.][0-9]{2}\b.*))?")
+_DATE_AND_TIME = r"^(.*?)(?:(?:T|,?\s+)([0-9]{1,2}[:.][0-9]{2}\b.*))?$"
 #: What is before the digits of a number, these with their marks, and what follows. `Rs.500` has no
 #: decimal point.
 _NUMBER = re.compile(r"([^0-9]*?)((?:(?<![^\W\d_])[.,])?[0-9](?:.*[0-9])?)([^0-9]*)")
-_MINUS = dict.fromkeys(
-    map(ord, "\u2212\u2012\u2013\ufe63\uff0d"), "-"
-)  # the other signs that are read as a minus
+#: The other signs that are read as a minus.
+_MINUS = dict.fromkeys(map(ord, "\u2212\u2012\u2013\ufe63\uff0d"), "-")
 _NO_CENTS = re.compile(r"(?<=[0-9])(?:[.,]-{1,2}|/-)(?=[^0-9]*$)")  # 12.-, 12,-- and 12/-
 _MONEY = r"\w{0,3}[$\u00a2-\u00a5\u20a0-\u20cf]|[A-Z]{3}"
-_ZERO = re.compile(
-    rf"({_MONEY})\s*-+|-+\s*({_MONEY})"
-)  # $ - and - EUR: a dash alone may be a missing value
+#: $ - and - EUR: a dash alone may be a missing value.
+_ZERO = re.compile(rf"({_MONEY})\s*-+|-+\s*({_MONEY})")
+_SAME_TEXT = (
+    (r"^(-?\d+)\.0+$", r"\1"),
+    (r"^-0$", "0"),
+    (r"(?i)^true$", "True"),
+    (r"(?i)^false$", "False"),
+)
 _SIGNS = {"0": 1, "+0": 1, "-0": -1, "0-": -1, "(0)": -1}
 
 
 def _digits(decimal: str, group: str) -> re.Pattern[str]:
-    """Return the pattern of digits with this decimal mark: in groups of three, between equal marks,
-    or in none.
-    """
+    """Return the pattern of digits with this decimal mark, in groups of three or in none."""
     groups = rf"[1-9][0-9]{{0,2}}([{group}\s'\u2019])[0-9]{{3}}(?:\1[0-9]{{3}})*"
     if group == ",":
         groups += r"|[1-9][0-9]?(?:,[0-9]{2})+,[0-9]{3}"  # India's 12,34,567
     fraction = f"[{decimal}][0-9]+"
-    return re.compile(
-        f"(?:{groups})(?:{fraction})?|(?:[0-9]+(?:{fraction})?|{fraction})(?:[eE][-+]?[0-9]+)?"
-    )
+    plain = f"(?:[0-9]+(?:{fraction})?|{fraction})(?:[eE][-+]?[0-9]+)?"
+    return re.compile(f"(?:{groups})(?:{fraction})?|{plain}")
 
 
 _DIGITS = {".": _digits(".", ","), ",": _digits(",", ".")}
@@ -87,8 +84,7 @@ class ColumnError(ValueError):
 def read_table(
     path: str | Path, rows: int, columns: Collection[str] | None = None, **csv_settings: Any
 ) -> Iterator[pd.DataFrame]:
-    """Yield the rows of a CSV, Parquet or Arrow file, at most `rows` at a time; once at least, also
-    if there are none.
+    """Yield the rows of a CSV, Parquet or Arrow file, at most `rows` at a time, and once at least.
 
     columns       read only these; None: all
     csv_settings  of a CSV file: those of `_csv_chunks`
@@ -97,20 +93,20 @@ def read_table(
     what it is. Other errors are those of pandas and pyarrow.
     """
     path = Path(path)
-    ending = next(
-        (suffix for suffix in reversed(path.suffixes) if suffix not in _PACKED), ""
-    ).lower()
-    if ending in _TEXT:
+    endings = {suffix.lower() for suffix in path.suffixes[-2:]}  # .csv.gz too
+    if endings & {*_PARQUET}:
+        chunks = _arrow_chunks(path, rows, columns, "parquet")
+    elif endings & {*_ARROW}:
+        chunks = _arrow_chunks(path, rows, columns, "arrow")
+    elif endings & {*_TEXT}:
         chunks = _csv_chunks(path, rows, columns, **csv_settings)
-    elif ending in (*_PARQUET, *_ARROW):
-        chunks = _arrow_chunks(path, rows, columns, "parquet" if ending in _PARQUET else "arrow")
     else:
         raise ColumnError(f"its name must end in {', '.join((*_TEXT, _PARQUET[0], *_ARROW))}")
-    with catch_warnings(
-        action="error", category=pd.errors.ParserWarning
-    ):  # rows longer than the header
+    with catch_warnings(action="error", category=pd.errors.ParserWarning):  # too many cells
         for chunk in chunks:
             chunk.columns = [_column_name(name) for name in chunk.columns]
+            if chunk.columns.has_duplicates:  # their name may be a record's, without a header
+                raise ColumnError("two columns have one name")
             yield chunk
 
 
@@ -131,43 +127,35 @@ def _csv_chunks(
     encoding  of a file without a byte-order mark; None: UTF-8
     skip      lines before the header, beside empty lines, comments and Excel's `sep=`
 
-    A last column without name and values is left out.
+    Columns without a name are left out.
     """
     encoding = _encoding(path, encoding)
     try:
         with get_handle(path, "r", encoding=encoding, compression="infer") as opened:
             file = opened.handle
             lines = [file.readline() for _ in range(skip + _HEAD)]
-            before, separator, cells = _header(lines[skip:], expected)
-            header = [
-                cell or f"Unnamed: {at}" for at, cell in enumerate(cells)
-            ]  # as pandas names them
-            _check_different(header)  # pandas would rename them
-            while cells and not cells[-1]:
-                cells.pop()
-            nameless = header[len(cells) :]
-
-            absent: dict[str | int, Any] = {len(header): ""}  # a separator may end the rows alone
-            for name in header:
-                absent[name] = "" if _column_name(name) in names else STR_NA_VALUES
-            settings: dict[str, Any] = {
-                "sep": separator,
-                "dtype": str,
-                "skipinitialspace": True,
-                "index_col": False,
-            }
-            settings |= {"keep_default_na": False, "na_values": absent}
-            if columns is not None:
-                settings["usecols"] = lambda name: _column_name(name) in columns
-
+            before, separator, header = _header(lines[skip:], expected)
             file.seek(0)
             for _ in range(skip + before):  # a quote in these lines would confuse pandas
                 file.readline()
-            for chunk in pd.read_csv(file, chunksize=rows, **settings):
-                ends = chunk.columns.intersection(nameless)
-                if chunk[ends].notna().any(axis=None):
-                    raise ColumnError("its last column has values, but no name")
-                yield chunk.drop(columns=ends)
+            chosen = None  # with a choice of columns, pandas takes rows with too many cells
+            if columns is not None:
+                chosen = [name for name in header if _column_name(name) in columns]
+            chunks = pd.read_csv(
+                file,
+                chunksize=rows,
+                sep=separator,
+                dtype=str,
+                skipinitialspace=True,
+                index_col=False,
+                usecols=chosen,
+                keep_default_na=False,
+                na_values={
+                    name: "" if _column_name(name) in names else STR_NA_VALUES for name in header
+                },
+            )
+            for chunk in chunks:  # separators may end the header
+                yield chunk.loc[:, ~chunk.columns.str.startswith("Unnamed: ")]
     except UnicodeDecodeError as error:
         raise ColumnError(f"it is not in {encoding.upper()}: save it as UTF-8") from error
 
@@ -182,8 +170,6 @@ def _encoding(path: Path, given: str | None) -> str:
         return "utf-8-sig"
     if start == b"PK\3":
         raise ColumnError("it is an Excel file or another zip file: save it as CSV in UTF-8")
-    if given is None and b"\0" in start:
-        raise ColumnError("it looks like UTF-16 without a byte-order mark: save it as UTF-8")
     return given or "utf-8"
 
 
@@ -193,28 +179,22 @@ def _header(lines: Sequence[str], expected: Collection[str]) -> tuple[int, str, 
     The header alone decides, and no record: how a private file is read must not depend on one
     record.
     """
-    separators = ",;\t|"
     for before, line in enumerate(lines):
-        if stated := _STATED.match(line):
-            separators = stated[1] + separators
+        if not line.strip(' \t\r\n,;|"') or line.lower().startswith(("sep=", '"sep=')):
             continue
-        if not line.strip(' \t\r\n,;|"'):
-            continue
-        cells = {separator: _cells(lines[before:], separator) for separator in separators}
+        cells = {separator: _cells(lines[before:], separator) for separator in ",;\t|"}
         shared = {
             separator: len({*map(_column_name, header)}.intersection(expected))
             for separator, header in cells.items()
         }
-        best = max(separators, key=lambda separator: (shared[separator], len(cells[separator])))
+        best = max(cells, key=lambda separator: (shared[separator], len(cells[separator])))
         if shared[best] or not line.startswith("#"):
             return before, best, cells[best]
     raise ColumnError(f"it has no header in its first {_HEAD} lines")
 
 
 def _cells(lines: Sequence[str], separator: str) -> list[str]:
-    """Return the cells of the record that begins in the first line; quotes may hold separators and
-    line breaks.
-    """
+    """Return the cells of the record that begins in the first line; it may have line breaks."""
     try:
         return next(csv.reader(lines, delimiter=separator, skipinitialspace=True))
     except csv.Error:  # a cell of 131,072 characters: this is not the separator
@@ -227,13 +207,13 @@ def _arrow_chunks(
     from pyarrow.dataset import dataset
 
     file = dataset(path, format=format)
-    _check_different(file.schema.names)
-    names = [name for name in file.schema.names if columns is None or _column_name(name) in columns]
+    names = file.schema.names
+    if columns is not None:
+        names = [name for name in names if _column_name(name) in columns]
     scanned = file.scanner(columns=names, batch_size=rows, batch_readahead=1)
     batches = scanned.to_batches() if file.count_rows() else [scanned.head(0)]
-    yield from (
-        batch.to_pandas(integer_object_nulls=True) for batch in batches
-    )  # large numbers stay whole
+    for batch in batches:
+        yield batch.to_pandas(integer_object_nulls=True)  # large numbers stay whole
 
 
 def _column_name(name: object) -> str:
@@ -241,90 +221,93 @@ def _column_name(name: object) -> str:
     return re.sub(r"\s*[\r\n]\s*", " ", str(name).strip())
 
 
-def _check_different(names: Sequence[str]) -> None:
-    first: dict[str, int] = {}
-    for at, name in enumerate(map(_column_name, names), 1):
-        if (
-            first.setdefault(name, at) < at
-        ):  # the name may be a private value, where there is no header
-            raise ColumnError(f"its columns {first[name]} and {at} have one name")
-
-
 def is_utf8(path: str | Path) -> bool:
-    """Return whether a file has other characters than ASCII, all of them in UTF-8, and no
-    byte-order mark.
-    """
+    """Return whether a file is UTF-8 with other characters than ASCII, and no byte-order mark."""
     try:
         with get_handle(path, "r", encoding="utf-8", compression="infer") as opened:
-            beyond = [line[0] for line in opened.handle if not line.isascii()]
+            first = [line[0] for line in opened.handle if not line.isascii()][:1]
     except UnicodeDecodeError:
         return False
-    return bool(beyond) and beyond[0] != "\ufeff"
+    return first not in ([], ["\ufeff"])
 
 
 @dataclass(frozen=True)
 class Column:
     """How one column becomes features; everything was measured on the public rows.
 
+    kind    number, category or date
+    format  of dates: as for strptime, None: ISO 8601; of numbers: how 1234.5 is written, None:
+            1234.5
+    parts   of a number: itself; of a date: those of its parts that vary
+    mean    [parts]
+    spread  [parts], standard deviations
+    values  categories with a feature of their own; None stands for a missing value
+    other   whether all other categories have a feature together
+    missing whether a feature says that a number or date is missing
+    given   whether the user named the kind: the few values that it does not fit count as missing
+
     A category has a feature for each value. A number is a feature, and so is each part of a date:
     standardised, and 0 where missing.
     """
 
     name: str
-    kind: str  # number, category or date
-    format: str | None = (
-        None  # dates: as for strptime, None: ISO 8601; numbers: how 1234.5 is written, None: 1234.5
-    )
-    parts: Sequence[str] = ()  # number: itself; date: those of its parts that vary
-    mean: Sequence[float] = ()  # [parts]
-    spread: Sequence[float] = ()  # [parts], standard deviations
-    values: Sequence[
-        str | None
-    ] = ()  # categories with a feature of their own. None stands for a missing value
-    other: bool = False  # whether all other categories have a feature together
-    missing: bool = False  # number, date: whether a feature says that the value is missing
-    given: bool = False  # whether the user named the kind: the few values that it does not fit count as missing
+    kind: str
+    format: str | None = None
+    parts: Sequence[str] = ()
+    mean: Sequence[float] = ()
+    spread: Sequence[float] = ()
+    values: Sequence[str | None] = ()
+    other: bool = False
+    missing: bool = False
+    given: bool = False
 
     @property
     def features(self) -> list[str]:
-        """The names of its features, such as `age`, `age missing`, `admitted month`, `ward=ICU`,
-        `ward=other`.
-        """
+        """The names of its features: `age`, `age missing`, `admitted month`, `ward=ICU`."""
         if self.kind == CATEGORY:
-            values = ["missing" if value is None else value for value in self.values] + [
-                "other"
-            ] * self.other
+            values = ["missing" if value is None else value for value in self.values]
+            if self.other:
+                values.append("other")
             return [f"{self.name}={value}" for value in values]
-        return [
-            f"{self.name} {part}".rstrip() for part in (*self.parts, *["missing"] * self.missing)
-        ]
+        parts = [*self.parts]
+        if self.missing:
+            parts.append("missing")
+        return [f"{self.name} {part}".rstrip() for part in parts]
 
     def encode(self, values: pd.Series) -> np.ndarray[Any, Any]:
         """Return float32 [rows, features]. ColumnError: a value is no number, or no date."""
         if self.kind == CATEGORY:
             codes, names = different(values)
-            known = pd.Index(self.values, dtype=object).get_indexer(names)[codes]
-            one_hot = known[:, None] == np.arange(len(self.values))
-            return np.asarray(
-                np.column_stack([one_hot, known < 0]) if self.other else one_hot, np.float32
-            )
+            numbers = pd.Index(self.values, dtype=object).get_indexer(names)[codes]
+            features = [numbers[:, None] == np.arange(len(self.values))]
+            if self.other:
+                features.append(numbers[:, None] < 0)
+            return np.hstack(features).astype(np.float32)
         parts = measured(values, self.kind, self.format, self.given)
         numbers = np.column_stack([parts[part] for part in self.parts])
         with np.errstate(over="ignore"):
             scaled = np.clip((numbers - np.array(self.mean)) / np.array(self.spread), -LIMIT, LIMIT)
-        unknown = [np.isnan(numbers[:, :1])] * self.missing
-        return np.hstack([np.nan_to_num(scaled), *unknown]).astype(np.float32)
+        features = [np.nan_to_num(scaled)]
+        if self.missing:
+            features.append(np.isnan(numbers[:, :1]))
+        return np.hstack(features).astype(np.float32)
 
 
 @dataclass(frozen=True)
 class TableEncoder:
-    """Encodes tables by what the public rows have (nzc.data.table_fit)."""
+    """Encodes tables by what the public rows have (nzc.data.table_fit).
+
+    unused    of every column without features, why
+    missing   texts that stand for a missing value
+    encoding  of CSV files that are not UTF-8
+    skip      lines before the header of CSV files
+    """
 
     columns: Sequence[Column]
-    unused: Mapping[str, str]  # of every column without features, why
-    missing: Sequence[str] = ()  # texts that stand for a missing value
-    encoding: str | None = None  # of CSV files that are not UTF-8
-    skip: int = 0  # lines before the header of CSV files
+    unused: Mapping[str, str]
+    missing: Sequence[str] = ()
+    encoding: str | None = None
+    skip: int = 0
 
     @property
     def features(self) -> list[str]:
@@ -332,15 +315,16 @@ class TableEncoder:
         return [feature for column in self.columns for feature in column.features]
 
     def encode(self, table: pd.DataFrame) -> np.ndarray[Any, Any]:
-        """Return float32 [rows, features]. ColumnError: a column is missing, or a value is no
-        number or no date.
+        """Return float32 [rows, features].
+
+        ColumnError: a column is missing, or a value is no number or no date.
         """
-        if absent := self.absent(table):
+        absent = self.absent(table)
+        if absent:
             raise ColumnError(f"the columns {', '.join(absent)} are missing")
         table = blanked(table, self.missing)
-        return np.concatenate(
-            [column.encode(table[column.name]) for column in self.columns], axis=1
-        )
+        features = [column.encode(table[column.name]) for column in self.columns]
+        return np.concatenate(features, axis=1)
 
     def absent(self, table: pd.DataFrame) -> list[str]:
         """Return the columns that a table lacks."""
@@ -357,87 +341,54 @@ class TableEncoder:
 
 
 def texts(values: pd.Series) -> pd.Index:
-    """Return values as text without spaces around it; None where missing. 1 and 1.0 are one text,
-    true and True too.
+    """Return values as text without spaces around it; None where missing. 1 and 1.0 are one text.
 
-    The text of a value is its own: no other value of the column decides it.
+    So are true and True. The text of a value is its own: no other value of the column decides it.
     """
-    text = _stripped(values)
-    for pattern, plain in (
-        (r"^(-?\d+)\.0+$", r"\1"), (r"^-0$", "0"), (r"(?i)^true$", "True"), (r"(?i)^false$", "False"),
-    ):  # fmt: skip
+    text = pd.Series(written(values), dtype="string")
+    for pattern, plain in _SAME_TEXT:
         text = text.str.replace(pattern, plain, regex=True)
-    return _index(text)
+    return pd.Index(text.to_numpy(object, na_value=None), dtype=object)
 
 
 def written(values: pd.Series) -> pd.Index:
-    """Return values as they are written, without spaces around; None where missing. 1.000 may be a
-    thousand.
-    """
-    return _index(_stripped(values))
-
-
-def _stripped(values: pd.Series) -> pd.Series:
-    return _plain(values).astype("string").str.strip()
-
-
-def _index(text: pd.Series) -> pd.Index:
-    return pd.Index(text.astype(object).where(text.notna() & (text != ""), None), dtype=object)
+    """Return values as they are written, without spaces around; None where missing."""
+    text = _plain(values).astype("string").str.strip()
+    return pd.Index(text.replace("", pd.NA).to_numpy(object, na_value=None), dtype=object)
 
 
 def _plain(values: pd.Series) -> pd.Series:
     """Return dates, durations and objects as text; values of other types as they are.
 
     pandas would choose one form for all values of a column: a fraction of a second in one cell is
-    then in the text of all. Here midnight is a date, and a fraction ends with its last digit.
+    then in the text of all. Here midnight is a date.
     """
-    if isinstance(values.dtype, pd.CategoricalDtype):
+    if values.dtype.kind == "M" and values.dt.tz is not None:
+        values = values.dt.tz_convert("UTC")
+    if isinstance(values.dtype, pd.CategoricalDtype) or values.dtype.kind in "mM":
         values = values.astype(object)
-    if values.dtype.kind == "M":
-        zone = "" if values.dt.tz is None else "+00:00"
-        moments = _without_zone(values)
-        text = [_moment(moment, zone) for moment in np.datetime_as_string(moments.to_numpy())]
-    elif values.dtype.kind == "m" or values.dtype == object:
-        text = [_object(value) for value in values.astype(object)]
-    else:
+    if values.dtype != object:
         return values
+    text = [_as_text(value) for value in values]
     return pd.Series(text, values.index, dtype="str").mask(values.isna())
 
 
-def _moment(text: str, zone: str) -> str:
-    """Return an ISO moment without a fraction of 0 and, where there is no zone, without a time of
-    0.
-    """
-    day, _, time = text.partition("T")
-    if "." in time:
-        time = time.rstrip("0").rstrip(".")
-    return day if time in ("", "00:00:00") and not zone else f"{day} {time}{zone}"
-
-
-def _object(value: Any) -> str:
-    return (
-        str(value).removesuffix(" 00:00:00")
-        if isinstance(value, datetime | timedelta)
-        else str(value)
-    )
-
-
-def _without_zone(moments: pd.Series) -> pd.Series:
-    return moments if moments.dt.tz is None else moments.dt.tz_convert("UTC").dt.tz_localize(None)
+def _as_text(value: Any) -> str:
+    if isinstance(value, datetime | timedelta):
+        return str(value).removesuffix(" 00:00:00")
+    return str(value)
 
 
 def distinct(values: pd.Series) -> tuple[np.ndarray[Any, Any], pd.Series]:
     """Return for each value its number among those that differ, and these; objects are text."""
     if values.dtype == object or isinstance(values.dtype, pd.CategoricalDtype):
-        values = _plain(
-            values
-        )  # pandas takes True and 1 as one object, and Decimal("1.0") and Decimal("1.00") too
+        values = _plain(values)  # for pandas True and 1 are one object
     codes, unique = values.factorize(use_na_sentinel=False)
     return codes, pd.Series(unique)
 
 
 def different(values: pd.Series) -> tuple[np.ndarray[Any, Any], pd.Index]:
-    """Return for each value its number among the texts of all values that differ, and these texts."""
+    """Return for each value its number among the texts that differ, and these texts."""
     codes, unique = distinct(values)
     return codes, texts(unique)
 
@@ -445,14 +396,11 @@ def different(values: pd.Series) -> tuple[np.ndarray[Any, Any], pd.Index]:
 def blanked(table: pd.DataFrame, missing: Sequence[str]) -> pd.DataFrame:
     """Return the table without the values whose text is one of `missing`."""
 
-    def known(values: pd.Series) -> pd.Series:
+    def without(values: pd.Series) -> pd.Series:
         codes, names = different(values)
-        gone = names.isin(missing)[codes]
-        if values.dtype.kind in "biu" and gone.any():
-            values = values.astype(object)  # as floats, large whole numbers beside it would change
-        return values.mask(gone, None)
+        return values.mask(names.isin(missing)[codes], None)
 
-    return table.apply(known) if missing else table
+    return table.apply(without) if missing else table
 
 
 def measured(
@@ -466,36 +414,21 @@ def measured(
     ColumnError: it says how many values are no numbers or no dates. What a value is read as depends
     on it alone.
     """
-    if kind == NUMBER and values.dtype == object:
-        values = values.map(partial(_as_written, format=format))
     codes, unique = distinct(values)
     parts = parsed(unique, kind, format)
     strange = np.isnan(next(iter(parts.values())))
     strange[strange] = pd.notna(texts(unique[strange]))
-    if (wrong := int(strange[codes].sum())) > given * max(1, len(values) / 2):
-        raise ColumnError(
-            f"column {values.name}: {wrong:,} of {len(values):,} values are no {plural(kind, format)}"
-        )
+    wrong = int(strange[codes].sum())
+    allowed = max(1, len(values) / 2) if given else 0
+    if wrong > allowed:
+        found = f"{wrong:,} of {len(values):,} values are no {plural(kind, format)}"
+        raise ColumnError(f"column {values.name}: {found}")
     return {name: part[codes] for name, part in parts.items()}
-
-
-def _as_written(value: Any, format: str | None) -> Any:
-    """Return a number as the format writes it, so that 1.234 is none of 1,234; other values stay as
-    they are.
-    """
-    if isinstance(value, bool):
-        value = int(value)
-    if format in (None, TIME) or not isinstance(value, Real | Decimal) or pd.isna(value):
-        return value
-    prefix, decimal, suffix = _marks(format)
-    number = str(value).replace(".", decimal)
-    return f"{prefix}{number}{suffix}"
 
 
 def _marks(format: str) -> tuple[str, str, str]:
     """Return what is before 1234.5 in a format, the decimal mark, and what is behind."""
-    form = COMMAED if format == COMMA else format
-    return re.fullmatch(r"(.*)1.234(.)5(.*)", form).groups()  # type: ignore[union-attr, return-value]
+    return re.fullmatch(r"(.*)1.234(.)5(.*)", format).groups()  # type: ignore[union-attr, return-value]
 
 
 def plural(kind: str, format: str | None) -> str:
@@ -504,103 +437,94 @@ def plural(kind: str, format: str | None) -> str:
         return f"dates such as {format or '2024-12-31'}"
     if format == TIME:
         return "times such as 18:30"
-    return f"numbers such as {COMMAED if format == COMMA else format or '1234.5'}"
+    return f"numbers such as {format or '1234.5'}"
 
 
 def parsed(values: pd.Series, kind: str, format: str | None) -> dict[str, np.ndarray[Any, Any]]:
-    """Return the parts of numbers or dates by name, each float64 [rows], NaN where a value is none."""
+    """Return the parts of numbers or dates by name, float64 [rows], NaN where a value is none."""
     if kind == DATE:
         return _dates(values, format)
     if values.dtype.kind in "biuf":
         numbers = values.to_numpy(np.float64, copy=True, na_value=np.nan)
     elif format is None:
         text = _plain(values)
-        fraction = pd.Series(
-            ["0.5"], dtype=text.dtype
-        )  # pandas reads whole numbers otherwise if no other is beside
-        numbers = np.array(pd.to_numeric(pd.concat([text, fraction]), errors="coerce"), np.float64)[
-            :-1
-        ]
+        fraction = pd.Series(["0.5"], dtype=text.dtype)  # else pandas reads whole numbers otherwise
+        numbers = pd.to_numeric(pd.concat([text, fraction]), errors="coerce").to_numpy(
+            np.float64, na_value=np.nan
+        )[:-1]
     elif format == TIME:
         numbers = np.array([_hours(text) for text in written(values)], np.float64)
     else:
-        numbers = _in_notation(written(values), format)
-    numbers[~np.isfinite(numbers)] = np.nan
+        marks = _marks(format)
+        numbers = np.array([_number(text, *marks) for text in written(values)], np.float64)
+    numbers = np.where(np.isfinite(numbers), numbers, np.nan)
     return {"": numbers + 0.0}  # -0.0 becomes 0.0
 
 
 def _hours(text: str | None) -> float:
     """Return the hours of a time of a day, or of a duration; NaN: it is none."""
-    match = _TIME.fullmatch(text) if text else None
+    match = _TIME.fullmatch(text or " ")
     if match is None:
         return np.nan
-    days, hours, minutes, seconds, half = match.groups(default="")
-    hour = float(hours or 0)
-    if hour > 24 and ":" not in str(text):
+    days, hours, minutes, seconds, half = match.groups(default="0")
+    hour = float(hours)
+    if hour > 24 and ":" not in match[0]:
         return np.nan  # 31.12.24
-    if half:
+    if half in "aApP":
         if not 1 <= hour <= 12:
             return np.nan
         hour = hour % 12 + 12 * (half in "pP")
-    return (
-        24 * float(days or 0)
-        + hour
-        + float(minutes or 0) / 60
-        + float(seconds.replace(",", ".") or 0) / 3600
-    )
+    hour = 24 * float(days) + hour + float(minutes) / 60
+    return hour + float(seconds.replace(",", ".")) / 3600
 
 
 def number_parts(text: str) -> tuple[int, str, str, str] | None:
-    """Return sign, what is before it, digits with their marks, what is behind it: -$1,234.5 → (-1,
-    $, 1,234.5, "").
+    """Return sign, what is before it, digits with their marks, and what is behind it.
+
+    -$1,234.5 has the parts -1, $, 1,234.5 and "". None: it is no number.
     """
     text = text.translate(_MINUS)
-    if zero := _ZERO.fullmatch(text):
-        before, after = zero.groups(default="")
-        text = f"{before}0{after}"
+    zero = _ZERO.fullmatch(text)
+    if zero is not None:
+        text = f"{zero[1] or ''}0{zero[2] or ''}"
     match = _NUMBER.fullmatch(_NO_CENTS.sub("", text))
     if match is None:
         return None
     before, digits, after = match.groups()
-    sign = _SIGNS.get(re.sub(r"[^-+()]", "", before) + "0" + re.sub(r"[^-+()]", "", after))
+    sign = _SIGNS.get(re.sub(r"[^-+()0]", "", f"{before}0{after}"))
     if sign is None:
         return None
     return sign, re.sub(r"[-+()\s]", "", before), digits, re.sub(r"[-+()\s]", "", after)
 
 
-def _in_notation(names: pd.Index, format: str) -> np.ndarray[Any, Any]:
-    """Return numbers that are written as the format writes 1234.5, NaN where one is not."""
-    prefix, decimal, suffix = _marks(format)
-    numbers = np.full(len(names), np.nan)
-    for place, text in enumerate(names):
-        parts = None if text is None else number_parts(text)
-        if (
-            parts is None
-            or (parts[1], parts[3]) != (prefix, suffix)
-            or not _DIGITS[decimal].fullmatch(parts[2])
-        ):
-            continue
-        plain = re.sub(rf"[^0-9eE+{decimal}-]", "", parts[2]).replace(decimal, ".")
-        numbers[place] = parts[0] * float(plain)
-    return numbers
+def _number(text: str | None, prefix: str, decimal: str, suffix: str) -> float:
+    """Return the number that is written with these marks; NaN: it is none."""
+    parts = number_parts(text or "")
+    if parts is None:
+        return np.nan
+    sign, before, digits, after = parts
+    if (before, after) != (prefix, suffix) or not _DIGITS[decimal].fullmatch(digits):
+        return np.nan
+    return sign * float(re.sub(rf"[^0-9eE+{decimal}-]", "", digits).replace(decimal, "."))
 
 
 def _dates(values: pd.Series, format: str | None) -> dict[str, np.ndarray[Any, Any]]:
-    """Return days since 1970, month, weekday and hour, in UTC, each float64 [rows], NaN where a
-    value is no date.
+    """Return days since 1970, month, weekday and hour, in UTC, each float64 [rows].
+
+    They are NaN where a value is no date.
     """
-    if values.dtype.kind == "M":
-        when = _without_zone(values).dt.as_unit("s")
-    else:
-        when = _moments(pd.Series(written(values), dtype="str"), format)
-    numbers = np.where(when.isna(), np.nan, when.astype("int64") / 86_400)
-    named = {
-        "day": numbers,
+    if values.dtype.kind != "M":
+        values = _moments(pd.Series(written(values), dtype="str"), format)
+    elif values.dt.tz is not None:
+        values = values.dt.tz_convert("UTC").dt.tz_localize(None)
+    when = values.dt.as_unit("s")
+    parts = {
+        "day": np.where(when.isna(), np.nan, when.astype("int64") / 86_400),
         "month": when.dt.month,
         "weekday": when.dt.day_of_week,
         "hour": when.dt.hour,
     }
-    return {name: np.array(part, np.float64) for name, part in named.items()}
+    return {name: np.array(part, np.float64) for name, part in parts.items()}
 
 
 def _moments(text: pd.Series, format: str | None) -> pd.Series:
@@ -609,26 +533,15 @@ def _moments(text: pd.Series, format: str | None) -> pd.Series:
     pandas takes the finest resolution of all values, and at nanoseconds no date after 2262:
     fractions are cut before.
     """
-    text = text.mask(text.str.lower().isin(["now", "today"]))  # for pandas the time of the clock
-    seconds = np.zeros(len(text))
+    seconds = pd.Series(0.0, text.index)
     if format is None:
         format = "ISO8601"
+        text = text.mask(text.str.lower().isin(["now", "today"]))  # for pandas the clock's time
         text = text.str.replace(r"(:\d\d)[.,]\d+", r"\1", regex=True)
-    elif re.search(r"%[HIMSfcXs]", format):
-        text = text.str.replace(r"(\.\d{6})\d+", r"\1", regex=True)
-    else:
-        matches = [
-            _DATE_AND_TIME.fullmatch(cell) if isinstance(cell, str) else None for cell in text
-        ]
-        text = pd.Series([match and match[1] for match in matches], dtype="str")
-        seconds = 3600 * np.array(
-            [_hours(match[2]) if match and match[2] else 0.0 for match in matches], np.float64
-        )
-        text = text.mask(~(seconds < 86_400))
-        seconds = np.nan_to_num(seconds)
-    when = (
-        pd.to_datetime(text, format=format, errors="coerce", utc=True)
-        .dt.tz_localize(None)
-        .dt.as_unit("s")
-    )
-    return when + pd.Series(np.floor(seconds + 1e-6).astype("timedelta64[s]"))
+    elif not re.search(r"%[HIMSfcXs]", format):
+        parts = text.str.extract(_DATE_AND_TIME)
+        seconds = 3600 * parts[1].fillna("0:00").map(_hours)
+        text = parts[0].mask(~(seconds < 86_400))
+    when = pd.to_datetime(text, format=format, errors="coerce", utc=True)
+    time = np.floor(seconds.fillna(0) + 1e-6).astype("timedelta64[s]")
+    return when.dt.tz_localize(None).dt.as_unit("s") + time

@@ -1,26 +1,35 @@
-"""Mechanisms: a noisy argmax of vote histograms, composed of boost, noise and screen; numpy, scipy
-and mpmath only.
+"""Mechanisms: a noisy argmax of vote histograms, made of boost, noise and screen.
+
+A public name stands in `__all__` of its own module. All need numpy, scipy and mpmath only.
 """
+# ruff: noqa: F403
 
-from nzc.mechanisms.adjacency import Abstentions, Adjacency, Boost, OwnCells, OwnLabels
+from nzc.mechanisms import (
+    adjacency,
+    cost,
+    noise,
+    noisy_argmax,
+    presets,
+    screen,
+    sparse_vector,
+    votes,
+)
+from nzc.mechanisms.adjacency import *
+from nzc.mechanisms.cost import *
+from nzc.mechanisms.noise import *
+from nzc.mechanisms.noisy_argmax import *
+from nzc.mechanisms.presets import *
+from nzc.mechanisms.screen import *
+from nzc.mechanisms.sparse_vector import *
+from nzc.mechanisms.votes import *
 
-from nzc.mechanisms.noise import (  # isort: skip
-    ContinuousNoise, ExponentialNoise, GaussianNoise, GumbelNoise, LaplaceNoise, Noise, NoNoise,
-)  # fmt: skip
-from nzc.mechanisms.noisy_argmax import GroundTruth, NoisyArgmax, NoisyCounts, audit
-
-from nzc.mechanisms.presets import (  # isort: skip
-    NZC, Confident, Counts, CountsGaussian, GNMax, Gumbel, Interactive, LNMax, NZCGaussian, Plurality, SparseStable,
-    Stable, PermuteAndFlip,
-)  # fmt: skip
-from nzc.mechanisms.screen import InteractiveScreen, Screen, StabilityScreen, ThresholdScreen
-from nzc.mechanisms.sparse_vector import SparseScreen
-from nzc.mechanisms.votes import ABSTAIN, count_votes
-
-__all__ = [
-    "ABSTAIN", "NZC", "Abstentions", "Adjacency", "Boost", "Confident", "ContinuousNoise", "Counts", "CountsGaussian",
-    "ExponentialNoise", "GNMax", "GaussianNoise", "GroundTruth", "Gumbel", "GumbelNoise", "Interactive",
-    "InteractiveScreen", "LNMax", "LaplaceNoise", "NZCGaussian", "NoNoise", "Noise", "NoisyArgmax", "NoisyCounts",
-    "OwnCells", "OwnLabels", "PermuteAndFlip", "Plurality", "Screen", "SparseScreen", "SparseStable",
-    "StabilityScreen", "Stable", "ThresholdScreen", "audit", "count_votes",
-]  # fmt: skip
+__all__ = (
+    adjacency.__all__
+    + cost.__all__
+    + noise.__all__
+    + noisy_argmax.__all__
+    + presets.__all__
+    + screen.__all__
+    + sparse_vector.__all__
+    + votes.__all__
+)

@@ -1,6 +1,4 @@
-"""What one vote changes: the boost of the largest count, which histograms are neighbours, and
-records in own cells.
-"""
+"""What one vote changes: the boost of the largest count, and which histograms are neighbours."""
 
 from dataclasses import dataclass, replace
 from typing import ClassVar
@@ -9,31 +7,29 @@ import numpy as np
 
 from nzc.accounting.data_dependent import gaps
 from nzc.accounting.data_independent import UNBOUNDED, WorstCaseCost
-from nzc.mechanisms.noise import Noise
+from nzc.mechanisms.noise.base import Noise
 from nzc.types import Floats, Ints
 from nzc.validation import not_negative, one_of, whole
 
-_CLEAR = {
-    "constant": -1.0,
-    "global": np.inf,
-    "local": 2.0,
-    "smooth": 3.0,
-}  # above these gaps Δ is without c
-#: A plurality with a larger gap stays ahead, without a tie, wherever one vote moves; a boost's Δ
-#: stays the same too.
+__all__ = ["Abstentions", "Adjacency", "Boost", "OwnCells", "OwnLabels"]
+
+#: The gaps above which Δ is without c, by the kind of sensitivity.
+_CLEAR = {"constant": -1.0, "global": np.inf, "local": 2.0, "smooth": 3.0}
+#: A plurality with a larger gap stays ahead wherever one vote moves, and Δ stays the same.
 FAR = 5
 
 
 @dataclass(frozen=True)
 class Boost:
-    """v̂ = v + c·e_argmax: the immutable noisy argmax of NZC; c = 0 is PATE. Ties break to the
-    lowest class index.
+    """v̂ = v + c·e_argmax: the immutable noisy argmax of NZC; c = 0 is PATE.
 
-    sensitivity  Δ, by which the noise is multiplied; the gap is the largest count minus the second
-        constant  1                                            (first NZC paper, and its
-        experiments) global    1 + c                                        (KDD 2020, Definition 6)
-        local     1 where the gap exceeds 2, else 1 + c        (Definition 7, Lemma 2) smooth
-        e^(−β) where the gap exceeds 3, else (1 + c) e^(−β)    (Definition 8, Theorem 3)
+    Ties break to the lowest class index. `sensitivity` is Δ, by which the noise is multiplied; the
+    gap is the largest count minus the second.
+
+    constant  1                                             (first NZC paper, and its experiments)
+    global    1 + c                                         (KDD 2020, Definition 6)
+    local     1 where the gap exceeds 2, else 1 + c         (Definition 7, Lemma 2)
+    smooth    e^(−β) where the gap exceeds 3, else (1 + c) e^(−β)    (Definition 8, Theorem 3)
     """
 
     c: float = 0.0
@@ -54,18 +50,22 @@ class Boost:
     def scale(self, votes: Ints) -> Floats:
         """Return Δ of each query, [queries]."""
         delta = np.where(gaps(votes)[:, 0] > _CLEAR[self.sensitivity], 1.0, 1.0 + self.c)
-        return np.asarray(delta * np.exp(-self.beta) if self.sensitivity == "smooth" else delta)
+        if self.sensitivity == "smooth":
+            delta = delta * np.exp(-self.beta)
+        return np.asarray(delta)
 
     @property
     def shift(self) -> float:
-        """The most by which one moved vote shifts a boosted count, in units of Δ; inf where Δ
-        depends on the votes.
-        """
+        """The most by which a moved vote shifts a count, in Δ; inf where Δ depends on the votes."""
         if self.sensitivity == "constant":
             return 1.0 + self.c
-        if self.sensitivity != "global" and self.c > 0:
+        if self.sensitivity == "global":
+            return 1.0
+        if self.c > 0:
             return np.inf
-        return float(np.exp(self.beta)) if self.sensitivity == "smooth" else 1.0
+        if self.sensitivity == "smooth":
+            return float(np.exp(self.beta))
+        return 1.0
 
     @property
     def plain(self) -> bool:
@@ -74,31 +74,27 @@ class Boost:
 
     def worst_case(self, noise: Noise) -> WorstCaseCost:
         """Return what one label with this noise costs, whatever the votes."""
-        if np.isinf(self.shift):  # neighbours have noise of different scales, and no bound is known
+        if np.isinf(self.shift):  # neighbours have noise of different scales: no bound is known
             return UNBOUNDED
         cost = noise.worst_case(self.shift)
-        return (
-            cost if self.c == 0 else replace(cost, shown=None)
-        )  # which is proved without a boost only
+        # `shown` is proved without a boost only.
+        return cost if self.c == 0 else replace(cost, shown=None)
 
 
 @dataclass(frozen=True)
 class Adjacency:
-    """A unit of privacy is one voter on every query: its vote moves, n → n − e_a + e_b, in the
-    histogram of each.
-    """
+    """A unit of privacy is one voter: n → n − e_a + e_b in the histogram of every query."""
 
-    everywhere: ClassVar[bool] = (
-        True  # whether all histograms may differ; they then have one sum, which is public
-    )
-    votes: ClassVar[int] = 1  # how many votes of a unit may move on a query
-    probability: ClassVar[float] = (
-        1.0  # with which a record has a vote on a query; it is secret whether it has
-    )
-    voters: ClassVar[str] = "teachers"  # who votes, in words
-    teachers: ClassVar[int | None] = (
-        None  # how many there are where some may abstain; None: all vote on every query
-    )
+    #: Whether all histograms may differ. They then have one sum, which is public.
+    everywhere: ClassVar[bool] = True
+    #: How many votes of a unit may move on a query.
+    votes: ClassVar[int] = 1
+    #: With which a record has a vote on a query; it is secret whether it has.
+    probability: ClassVar[float] = 1.0
+    #: Who votes, in words.
+    voters: ClassVar[str] = "teachers"
+    #: How many teachers there are where some may abstain; None: all vote on every query.
+    teachers: ClassVar[int | None] = None
 
     @property
     def known(self) -> bool:
@@ -106,7 +102,7 @@ class Adjacency:
         return self.votes == 1 and self.probability == 1
 
     def times(self, weight: int) -> "Adjacency":
-        """Return what differs where a unit of privacy has so many voters, or counts so many times."""
+        """Return the adjacency where a unit of privacy has so many voters, or counts so often."""
         return self if weight == 1 else SeveralVotes(weight)
 
     @property
@@ -117,8 +113,7 @@ class Adjacency:
 
 @dataclass(frozen=True)
 class Abstentions(Adjacency):
-    """A unit of privacy is one of so many teachers, and each may abstain: it then casts no vote on
-    a query.
+    """A unit of privacy is one of so many teachers, each of which may abstain on a query.
 
     One vote moves, appears or vanishes in the histogram of each query, whose sum is private. To
     abstain is to vote for one class more, which is never released: whatever holds for moved votes
@@ -133,8 +128,7 @@ class Abstentions(Adjacency):
 
 @dataclass(frozen=True)
 class SeveralVotes(Adjacency):
-    """A unit of privacy is in at most `votes` teachers: so many votes of every query may move, from
-    any to any class.
+    """A unit of privacy is in at most `votes` teachers: so many votes of every query may move.
 
     All counts then change by at most 2·votes, √2·votes in the l2 norm: as one moved vote where
     noise is so much less.
@@ -145,11 +139,10 @@ class SeveralVotes(Adjacency):
 
 @dataclass(frozen=True)
 class Sampled(Adjacency):
-    """A vote moves where the record that differs is in the secret sample of a query
-    (`accounting.sampling`).
+    """A vote moves where the record that differs is in the secret sample of a query.
 
     The votes without it, with it and with its replacement are three histograms, each a moved vote
-    from the others.
+    from the others (`accounting.sampling`).
     """
 
     probability: float  # type: ignore[misc]
@@ -158,8 +151,7 @@ class Sampled(Adjacency):
 
 @dataclass(frozen=True)
 class OwnCells(Adjacency):
-    """A unit of privacy is at most `records` records, each of which counts in one histogram, and
-    once.
+    """A unit of privacy is at most `records` records, each counting once, in one histogram.
 
     One replaced record takes a count from one histogram and adds one to another, or moves one
     within a histogram. Rows have unequal sums, which are private. docs/proofs.md says what all
@@ -169,9 +161,14 @@ class OwnCells(Adjacency):
     records: int = 1
     everywhere: ClassVar[bool] = False
     voters: ClassVar[str] = "records"
+    changes: ClassVar[int] = 2  # how many counts one record changes, as moved votes count
 
     def __post_init__(self) -> None:
         whole("per_group", self.records, 1)
+
+    @property
+    def known(self) -> bool:
+        return self.records == 1
 
     def times(self, weight: int) -> "OwnCells":
         return OwnCells(self.records * weight)
@@ -183,13 +180,13 @@ class OwnCells(Adjacency):
 
 @dataclass(frozen=True)
 class OwnLabels(OwnCells):
-    """Own cells where a record may change in its label only: all labels together cost as much as
-    one moved vote.
+    """Own cells where only labels are private: all labels cost as much as one moved vote.
 
     The sums of the rows follow from features, which are public.
     """
 
     rows = "one asked row"
+    changes = 1
 
     def __post_init__(self) -> None:
         whole("per_group", self.records, 1, 1, "where labels alone are private")

@@ -1,5 +1,6 @@
-"""The aggregators of the papers: settings of the one noisy argmax. Their arguments are the keys of
-conf/aggregator.
+"""The aggregators of the papers, as settings of the one noisy argmax.
+
+Their arguments are the keys of conf/aggregator.
 """
 
 from nzc.mechanisms.adjacency import Boost
@@ -8,6 +9,11 @@ from nzc.mechanisms.noisy_argmax import NoisyArgmax, NoisyCounts
 from nzc.mechanisms.screen import InteractiveScreen, StabilityScreen, ThresholdScreen
 from nzc.mechanisms.sparse_vector import SparseScreen
 
+__all__ = [
+    "NZC", "Confident", "Counts", "CountsGaussian", "GNMax", "Gumbel", "Interactive", "LNMax",
+    "NZCGaussian", "PermuteAndFlip", "Plurality", "SparseStable", "Stable",
+]  # fmt: skip
+
 
 def Plurality() -> NoisyArgmax:
     """Release the largest count without noise: the papers' "clean votes". It has no privacy."""
@@ -15,7 +21,7 @@ def Plurality() -> NoisyArgmax:
 
 
 def LNMax(gamma: float) -> NoisyArgmax:
-    """Release argmax(n + Lap(1/γ)) (PATE 2017). `gamma` is the inverse scale of the noise, 1/votes."""
+    """Release argmax(n + Lap(1/γ)) (PATE 2017). `gamma` is the inverse scale, in 1/votes."""
     return NoisyArgmax(LaplaceNoise(gamma))
 
 
@@ -25,16 +31,12 @@ def GNMax(sigma: float) -> NoisyArgmax:
 
 
 def Gumbel(gamma: float) -> NoisyArgmax:
-    """Release label j with probability ∝ e^(γ n_j): the exponential mechanism (McSherry and Talwar
-    2007).
-    """
+    """Release label j with Pr ∝ e^(γ n_j): the exponential mechanism (McSherry, Talwar 2007)."""
     return NoisyArgmax(GumbelNoise(gamma))
 
 
 def Counts(gamma: float) -> NoisyCounts:
-    """Release n + Lap(1/γ), rounded: whole noisy histograms. In own cells they cost a pure ε = 2γ
-    in all.
-    """
+    """Release n + Lap(1/γ), rounded: noisy histograms. In own cells all cost a pure ε = 2γ."""
     return NoisyCounts(LaplaceNoise(gamma))
 
 
@@ -44,15 +46,17 @@ def CountsGaussian(sigma: float) -> NoisyCounts:
 
 
 def PermuteAndFlip(gamma: float) -> NoisyArgmax:
-    """Release argmax(n + Exp(1/γ)) (McKenna and Sheldon 2020). At equal pure ε it is never worse
-    than `Gumbel`.
+    """Release argmax(n + Exp(1/γ)) (McKenna and Sheldon 2020).
+
+    At equal pure ε it is never worse than `Gumbel`.
     """
     return NoisyArgmax(ExponentialNoise(gamma))
 
 
 def Confident(threshold: float, sigma1: float, sigma: float) -> NoisyArgmax:
-    """GNMax with noise σ where max n + N(0, σ₁²) ≥ threshold; else abstain (Scalable PATE 2018,
-    Algorithm 1).
+    """GNMax with noise σ where max n + N(0, σ₁²) ≥ threshold; else abstain.
+
+    Scalable PATE 2018, Algorithm 1.
     """
     return NoisyArgmax(GaussianNoise(sigma), screen=ThresholdScreen(threshold, sigma1))
 
@@ -64,20 +68,19 @@ def Interactive(
     confidence: float,
     first: NoisyArgmax | None = None,
 ) -> NoisyArgmax:
-    """GNMax where the teachers disagree with the student (Scalable PATE 2018, Algorithm 2; see
-    `InteractiveScreen`).
+    """GNMax where the teachers disagree with the student: see `InteractiveScreen`.
 
-    `first` is the mechanism before there is a student; None: `Confident` with the same parameters.
+    Scalable PATE 2018, Algorithm 2. `first` is the mechanism before there is a student; None:
+    `Confident` with the same parameters.
     """
-    first = Confident(threshold, sigma1, sigma) if first is None else first
+    first = first or Confident(threshold, sigma1, sigma)
     return NoisyArgmax(
         GaussianNoise(sigma), screen=InteractiveScreen(threshold, sigma1, confidence), first=first
     )
 
 
 def Stable(threshold: float, sigma1: float) -> NoisyArgmax:
-    """Release the plurality where its distance to a flip, plus N(0, σ₁²), is at least `threshold`;
-    else abstain.
+    """Release the plurality where its distance to a flip + N(0, σ₁²) reaches `threshold`.
 
     NZC's idea made sound; see `StabilityScreen`.
     """
@@ -87,8 +90,7 @@ def Stable(threshold: float, sigma1: float) -> NoisyArgmax:
 def SparseStable(
     cutoff: int, teachers: int | None, delta: float, scale: float | None = None
 ) -> NoisyArgmax:
-    """Release the plurality where it is far from a flip, and end at the `cutoff`-th query where it
-    is not.
+    """Release the plurality where it is far from a flip; end at the `cutoff`-th other query.
 
     Stable labels cost nothing, however many there are (proof in `SparseScreen`). One call of
     `release` is one run. `scale` is that of the Gumbel noise, in votes; None: the number of
@@ -99,16 +101,12 @@ def SparseStable(
 
 
 def NZC(c: float, gamma: float, sensitivity: str = "constant", beta: float = 1.0) -> NoisyArgmax:
-    """Add c to the largest count, then Lap(Δ/γ) (Near-Zero-Cost, 2020); Δ is the `sensitivity` (see
-    `Boost`).
-    """
+    """Add c to the largest count, then Lap(Δ/γ) (Near-Zero-Cost, 2020); see `Boost` for Δ."""
     return NoisyArgmax(LaplaceNoise(gamma), Boost(c, sensitivity, beta))
 
 
 def NZCGaussian(
     c: float, sigma: float, sensitivity: str = "constant", beta: float = 1.0
 ) -> NoisyArgmax:
-    """Add c to the largest count, then N(0, Δ²σ²) (Near-Zero-Cost, 2020); Δ is the `sensitivity`
-    (see `Boost`).
-    """
+    """Add c to the largest count, then N(0, Δ²σ²) (Near-Zero-Cost, 2020); see `Boost` for Δ."""
     return NoisyArgmax(GaussianNoise(sigma), Boost(c, sensitivity, beta))

@@ -5,40 +5,38 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 
 import numpy as np
+from numpy.random import Generator
 from scipy.special import log_ndtr
 
 from nzc.accounting.data_dependent import DataDependentBound, gaussian_bound
 from nzc.accounting.data_independent import Kind, Shown, WorstCaseCost, gaussian_cost
 from nzc.accounting.exact_noise import NORMAL, ExactGenerator, ExactNoise
+from nzc.mechanisms.votes import Probs
 from nzc.types import Bools, Floats, Ints
 from nzc.validation import InputError, between_0_and_1, not_negative, positive
+
+__all__ = ["InteractiveScreen", "Screen", "StabilityScreen", "ThresholdScreen"]
 
 
 @dataclass(frozen=True)
 class Screen(ABC):
-    """Answer where statistic + N(0, σ₁²) ≥ threshold. One moved vote changes the statistic by at
-    most 1.
-    """
+    """Answer where statistic + N(0, σ₁²) ≥ threshold; one vote changes the statistic by ≤ 1."""
 
     threshold: float
     sigma1: float
     asks_student = False  # whether the statistic uses the student's probabilities
-    one_round = False  # whether all queries of a run are asked in one round, over which `ended` and `paid` count
+    one_round = False  # whether a run is one round, over which `ended` and `paid` count
 
     def __post_init__(self) -> None:
         not_negative("threshold", self.threshold)
         positive("sigma1", self.sigma1)
 
     @abstractmethod
-    def statistic(self, votes: Ints, student_probs: Floats | None) -> Floats:
-        """Return the statistic, [...], of sensitivity 1, not rounded, at votes and probabilities
-        [..., classes].
-        """
+    def statistic(self, votes: Ints, student_probs: Probs) -> Floats:
+        """Return the statistic [...] of sensitivity 1, not rounded, of arrays [..., classes]."""
 
-    def relevant_probs(self, votes: Ints, student_probs: Floats) -> Floats | None:
-        """Return the probabilities, inf where no neighbour's statistic depends on them; None: none
-        ever does.
-        """
+    def relevant_probs(self, votes: Ints, student_probs: Floats) -> Probs:
+        """Return the probabilities, inf where no neighbour depends on them; None: none does."""
         return None
 
     def reinforce(self, labels: Ints, student_probs: Floats) -> Ints:
@@ -47,45 +45,41 @@ class Screen(ABC):
 
     @property
     def delta_cost(self) -> float | None:
-        """The δ that each paid query uses where this screen makes a label without noise private;
-        None: it does not.
-        """
+        """The δ of each paid query where the screen protects a label without noise; else None."""
         return None
 
     def check(self, teachers: int) -> None:
-        """Raise InputError where so few teachers never reach the threshold, not even with noise of
-        6 σ₁.
-        """
-        if self.threshold > (reachable := teachers + 6 * self.sigma1):
-            allowed = f"must be at most teachers + 6 sigma1, here {reachable:g}: no query would be answered"
-            raise InputError("threshold", self.threshold, allowed)
+        """Raise InputError where the threshold is out of reach, even with noise of 6 σ₁."""
+        reachable = teachers + 6 * self.sigma1
+        if self.threshold > reachable:
+            allowed = f"must be at most teachers + 6 sigma1, here {reachable:g}"
+            raise InputError("threshold", self.threshold, f"{allowed}: no query would be answered")
 
-    def answers(self, votes: Ints, rng: np.random.Generator, student_probs: Floats | None) -> Bools:
+    def answers(self, votes: Ints, rng: Generator, student_probs: Probs) -> Bools:
         """Draw which queries are answered, [queries]."""
         statistic = self.statistic(votes, student_probs)
         if isinstance(rng, ExactGenerator):
-            return rng.at_least(
-                ExactNoise(NORMAL, Fraction(float(self.sigma1))), statistic, self.threshold
-            )
+            noise = ExactNoise(NORMAL, Fraction(float(self.sigma1)))
+            return rng.at_least(noise, statistic, self.threshold)
         return statistic + rng.normal(scale=self.sigma1, size=statistic.shape) >= self.threshold
 
-    def log_answer(self, votes: Ints, student_probs: Floats | None) -> tuple[Floats, Floats]:
+    def log_answer(self, votes: Ints, student_probs: Probs) -> tuple[Floats, Floats]:
         """Return the log-probabilities of answering and of abstaining, each [...]."""
         ahead = (self.statistic(votes, student_probs) - self.threshold) / self.sigma1
         return log_ndtr(ahead), log_ndtr(-ahead)
 
+    def law(self, votes: Ints, student_probs: Probs) -> Floats:
+        """Return both, [..., 2]."""
+        return np.stack(self.log_answer(votes, student_probs), axis=-1)
+
     @property
     def bound(self) -> DataDependentBound | None:
-        """The data-dependent bound for asking one query, to be taken at `histograms`; None: there
-        is no theorem.
-        """
-        return gaussian_bound(
-            np.sqrt(2) * self.sigma1
-        )  # a moved vote shifts one number by 1, instead of two counts
+        """The data-dependent bound for asking one query, taken at `histograms`; None: none."""
+        # A moved vote shifts one number by 1, instead of two counts.
+        return gaussian_bound(np.sqrt(2) * self.sigma1)
 
-    def histograms(self, votes: Ints, student_probs: Floats | None) -> Floats:
-        """Return two-class histograms [queries, 2] that GNMax with noise √2 σ₁ answers as this
-        screen does.
+    def histograms(self, votes: Ints, student_probs: Probs) -> Floats:
+        """Return histograms [queries, 2] that GNMax with noise √2 σ₁ answers as this screen does.
 
         The less likely answer has probability Φ(−|s − T|/σ₁), as at a gap of 2 |s − T|, which a
         vote changes by 2.
@@ -94,9 +88,7 @@ class Screen(ABC):
         return np.stack([gap, np.zeros_like(gap)], axis=1)
 
     def ended(self, answered: Bools) -> Bools:
-        """Return which queries come after the end of the run and are not answered, [queries]; here
-        none.
-        """
+        """Return which queries come after the end of the run, [queries]; here none."""
         return np.zeros_like(answered)
 
     def paid(self, asked: int) -> int:
@@ -104,17 +96,25 @@ class Screen(ABC):
         return asked
 
     def worst_case(self, votes: int = 1) -> WorstCaseCost:
-        """Return the cost of one paid query where so many votes move: Gaussian noise at mean shift
-        votes/σ₁.
-        """
+        """Return the cost of one paid query where so many votes move: a mean shift of votes/σ₁."""
         cost = gaussian_cost(votes / self.sigma1)
-        return replace(cost, shown=Shown(Kind.BIT, cost.mu)) if cost.mu < np.inf else cost
+        if cost.mu == np.inf:
+            return cost
+        return replace(cost, shown=Shown(Kind.BIT, cost.mu))
+
+
+def screened(screen: Screen | None, labels: Floats, votes: Ints, student_probs: Probs) -> Floats:
+    """Join laws of labels [..., outcomes] with the screen's at votes: [..., outcomes + 1]."""
+    if screen is None:
+        return np.concatenate([labels, np.full((*labels.shape[:-1], 1), -np.inf)], axis=-1)
+    answer, abstain = screen.log_answer(votes, student_probs)
+    return np.concatenate([labels + answer[..., None], abstain[..., None]], axis=-1)
 
 
 class ThresholdScreen(Screen):
     """Answer where max_j n_j + N(0, σ₁²) ≥ threshold (Scalable PATE 2018, Algorithm 1)."""
 
-    def statistic(self, votes: Ints, student_probs: Floats | None) -> Floats:
+    def statistic(self, votes: Ints, student_probs: Probs) -> Floats:
         return np.asarray(votes.max(axis=-1), dtype=np.float64)
 
 
@@ -133,9 +133,10 @@ class InteractiveScreen(ThresholdScreen):
         super().__post_init__()
         between_0_and_1("confidence", self.confidence)
 
-    def statistic(self, votes: Ints, student_probs: Floats | None) -> Floats:
-        ahead = votes if student_probs is None else _ahead(votes, student_probs)
-        return np.asarray(ahead.max(axis=-1), dtype=np.float64)
+    def statistic(self, votes: Ints, student_probs: Probs) -> Floats:
+        if student_probs is None:
+            return super().statistic(votes, None)
+        return np.asarray(_ahead(votes, student_probs).max(axis=-1))
 
     def relevant_probs(self, votes: Ints, student_probs: Floats) -> Floats:
         # One moved vote raises a class by at most 1 and lowers the largest by at most 1.
@@ -153,8 +154,7 @@ def _ahead(votes: Ints, student_probs: Floats) -> Floats:
 
 
 class StabilityScreen(Screen):
-    """Answer where d + N(0, σ₁²) ≥ threshold, d = max(0, (n₁ − n₂)/2 − 1) for the two largest
-    counts.
+    """Answer where d + N(0, σ₁²) ≥ threshold, d = max(0, (n₁ − n₂)/2 − 1) of the largest counts.
 
     Distance to instability (cf. Bassily et al. 2018). A moved vote changes n₁ − n₂ by at most 2, so
     d by at most 1. Of two neighbours, either one has d > 0, so a gap of 3 or more: both have the
@@ -163,7 +163,7 @@ class StabilityScreen(Screen):
     plurality of Q queries costs the screen's ε at δ − Q·delta_cost.
     """
 
-    def statistic(self, votes: Ints, student_probs: Floats | None) -> Floats:
+    def statistic(self, votes: Ints, student_probs: Probs) -> Floats:
         top = np.partition(votes, -2, axis=-1)[..., -2:]
         return np.asarray(np.maximum(0.0, (top[..., 1] - top[..., 0]) / 2 - 1))
 

@@ -1,29 +1,29 @@
-"""The sparse vector technique for labels without noise: only queries that are reported unstable
-cost privacy.
-"""
+"""The sparse vector technique: of labels without noise, only unstable queries cost privacy."""
 
 from dataclasses import dataclass
 from fractions import Fraction
 
 import numpy as np
+from numpy.random import Generator
 
 from nzc.accounting.data_independent import Kind, Shown, WorstCaseCost
 from nzc.accounting.exact_noise import GUMBEL, ExactGenerator, ExactNoise
 from nzc.mechanisms.screen import StabilityScreen
+from nzc.mechanisms.votes import Probs
 from nzc.types import Bools, Floats, Ints
 from nzc.validation import between_0_and_1, whole
 
+__all__ = ["SparseScreen"]
+
 #: e^700 is about the largest float64.
 _LARGEST_EXPONENT = 700.0
-#: The most often that a query is reported unstable although all teachers agree, where the scale is
-#: chosen.
+#: How often a query is reported unstable although all teachers agree, where the scale is chosen.
 _FALSE_ALARMS = 1e-2
 
 
 @dataclass(frozen=True)
 class SparseScreen(StabilityScreen):
-    """Answer where d − σ₁·G ≥ threshold, G standard Gumbel; end the run at the `cutoff`-th query
-    below it.
+    """Answer where d − σ₁·G ≥ threshold, G standard Gumbel; end at the `cutoff`-th query below.
 
     d is the distance to instability, in votes, and the label is the plurality (see
     `StabilityScreen`). A query is reported unstable with probability 1 − e^(−Λ), Λ = e^((threshold
@@ -35,11 +35,12 @@ class SparseScreen(StabilityScreen):
     and let c be `cutoff`, or the number of queries where that is smaller. The run is (ε, δ′ +
     c·e^(−e^(threshold/b)))-private, where (ε, δ′) follows from the Rényi cost of order α
 
-        ρ(α) = c·log V/(α − 1),  log V = −α/b − log(1 − α(1 − e^(−1/b)));  about cα/(2b²) where b is much above α.
+        ρ(α) = c·log V/(α − 1),  log V = −α/b − log(1 − α(1 − e^(−1/b))),
 
-    Proof: docs/proofs.md, "The sparse vector technique by Rényi costs". The bound is nearly reached
-    where r = e^(−1/b) at very many queries of small Λ. With Gaussian noise on d, log Λ may change
-    by about d/σ², and step 1 fails. Cf. Hardt and Rothblum 2010.
+    which is about cα/(2b²) where b is much above α. Proof: docs/proofs.md, "The sparse vector
+    technique by Rényi costs". The bound is nearly reached where r = e^(−1/b) at very many queries
+    of small Λ. With Gaussian noise on d, log Λ may change by about d/σ², and step 1 fails. Cf.
+    Hardt and Rothblum 2010.
     """
 
     cutoff: int
@@ -66,16 +67,14 @@ class SparseScreen(StabilityScreen):
             scale = float((teachers / 2 - 1) / np.log(at_zero / -np.log1p(-_FALSE_ALARMS)))
         return cls(threshold=float(scale * np.log(at_zero)), sigma1=scale, cutoff=cutoff)
 
-    def answers(self, votes: Ints, rng: np.random.Generator, student_probs: Floats | None) -> Bools:
+    def answers(self, votes: Ints, rng: Generator, student_probs: Probs) -> Bools:
         if isinstance(rng, ExactGenerator):
-            noise, distance = (
-                ExactNoise(GUMBEL, Fraction(float(self.sigma1))),
-                self.statistic(votes, None),
-            )
+            noise = ExactNoise(GUMBEL, Fraction(float(self.sigma1)))
+            distance = self.statistic(votes, None)
             return ~rng.at_least(noise, np.full_like(distance, self.threshold), distance)
         return np.asarray(rng.exponential(size=votes.shape[:-1]) >= self._rate(votes))
 
-    def log_answer(self, votes: Ints, student_probs: Floats | None) -> tuple[Floats, Floats]:
+    def log_answer(self, votes: Ints, student_probs: Probs) -> tuple[Floats, Floats]:
         rate = self._rate(votes)
         return -rate, np.log(-np.expm1(-rate))
 

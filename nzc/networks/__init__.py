@@ -17,15 +17,16 @@ _CLASSIFIERS = ("auto", "mlp", "cnn", "cnn_bn", "pate_cnn", "conv_small", "conv_
 _DISCRIMINATORS = ("gan", "gan_mlp", "gan_cnn", "gan_conv", "gan_conv_small")
 #: The module of each network; its function of that name gets what it takes of the arguments of
 #: `build`.
-MODULES = dict.fromkeys(_CLASSIFIERS, "nzc.networks.classifiers") | dict.fromkeys(
-    _DISCRIMINATORS, "nzc.networks.gan"
-)
+MODULES = {
+    **dict.fromkeys(_CLASSIFIERS, "nzc.networks.classifiers"),
+    **dict.fromkeys(_DISCRIMINATORS, "nzc.networks.gan"),
+}
 
 
-def check(value: object) -> None:
+def check(key: str, network: object) -> None:
     """Raise InputError unless a network is one of MODULES, or makes a module."""
-    if not callable(value):
-        one_of("network", value, tuple(sorted(MODULES)))
+    if not callable(network):
+        one_of(key, network, sorted(MODULES))
 
 
 #: A name, or a class or function that makes an nn.Module: of the arguments of `build` it is given
@@ -36,31 +37,31 @@ Network = Annotated[str | Callable[..., Any], checked(check)]
 def build(
     network: Network, shape: tuple[int, ...], classes: int, unlabeled: bool = False
 ) -> "nn.Module":
-    """Return a network for rows of `shape`, giving logits [rows, classes]; `unlabeled`: it also
-    learns from such.
+    """Return a network for rows of `shape`, giving logits [rows, classes].
+
+    unlabeled  whether it also learns from rows without labels
     """
     import torch
 
-    make = (
-        getattr(import_module(MODULES[network]), network) if isinstance(network, str) else network
-    )
-    known, takes = (
-        {"shape": shape, "classes": classes, "unlabeled": unlabeled},
-        signature(make).parameters,
-    )
-    module: nn.Module = make(**{name: value for name, value in known.items() if name in takes})
+    make: Any = network
+    if isinstance(network, str):
+        make = getattr(import_module(MODULES[network]), network)
+    arguments = {"shape": shape, "classes": classes, "unlabeled": unlabeled}
+    takes = signature(make).parameters
+    module: nn.Module = make(**{name: arguments[name] for name in arguments if name in takes})
     return module.to(memory_format=torch.channels_last)
 
 
 def require_fit(
     network: Network | None, shape: tuple[int, ...], classes: int, unlabeled: bool = False
-) -> "nn.Module":
-    """Return the network on the meta device. InputError: it does not map rows of `shape` to
-    `classes` logits.
+) -> None:
+    """Raise InputError unless the network maps rows of `shape` to logits [rows, classes].
+
+    It is tried on the meta device, which computes nothing.
     """
     import torch
 
-    check(network)
+    check("network", network)
     assert network is not None
     try:
         with torch.device("meta"), warnings.catch_warnings(action="ignore"):
@@ -70,10 +71,8 @@ def require_fit(
         allowed = f"must take rows of shape {list(shape)} ({in_a_line(error)})"
         raise InputError("network", network, allowed) from error
     if logits != [2, classes]:
-        raise InputError(
-            "network", network, f"must give logits [rows, {classes}], not {['rows', *logits[1:]]}"
-        )
-    return module
+        allowed = f"must give logits [rows, {classes}], not {['rows', *logits[1:]]}"
+        raise InputError("network", network, allowed)
 
 
 def as_input(x: "Tensor") -> "Tensor":
@@ -84,14 +83,12 @@ def as_input(x: "Tensor") -> "Tensor":
 
 
 def outputs(network: "nn.Module", x: AnyArray) -> "Tensor":
-    """Return what a trained network makes of rows x [rows, ...], on the CPU; a thousand rows at a
-    time.
-    """
+    """Return what a trained network makes of rows x [rows, ...], on the CPU, in small batches."""
     import torch
 
     network.eval()
-    device = next((weight.device for weight in network.parameters()), torch.device("cpu"))
+    weight = next(network.parameters(), None)
+    device = torch.device("cpu") if weight is None else weight.device
     with torch.no_grad():
-        return torch.cat(
-            [network(as_input(part.to(device))).cpu() for part in torch.from_numpy(x).split(1000)]
-        )
+        batches = torch.from_numpy(x).split(1000)
+        return torch.cat([network(as_input(batch.to(device))).cpu() for batch in batches])

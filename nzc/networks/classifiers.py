@@ -15,12 +15,8 @@ from nzc.data.images import is_image
 
 #: Layers that draw from torch's global generator while training.
 DROPOUT = (
-    nn.Dropout,
-    nn.Dropout1d,
-    nn.Dropout2d,
-    nn.Dropout3d,
-    nn.AlphaDropout,
-    nn.FeatureAlphaDropout,
+    *(nn.Dropout, nn.Dropout1d, nn.Dropout2d, nn.Dropout3d),
+    *(nn.AlphaDropout, nn.FeatureAlphaDropout),
 )
 
 
@@ -36,8 +32,9 @@ def _with_head(body: nn.Module, shape: tuple[int, ...], hidden: int, classes: in
 
 
 class GlobalAverage(nn.Module):
-    """[rows, channels, height, width] → [rows, channels]. A plain mean, because vmap cannot
-    differentiate pooling.
+    """[rows, channels, height, width] → [rows, channels].
+
+    A plain mean, because vmap cannot differentiate pooling.
     """
 
     def forward(self, x: Tensor) -> Tensor:
@@ -45,52 +42,43 @@ class GlobalAverage(nn.Module):
 
 
 def auto(shape: tuple[int, ...], classes: int, unlabeled: bool) -> nn.Module:
-    """For any rows: `cnn` for images of 16 × 16 pixels or more, or `cnn_bn` if it learns without
-    labels; else `mlp`.
+    """For any rows: `mlp`, but for images of 16 × 16 pixels or more `cnn`.
+
+    It is `cnn_bn` for images if it learns without labels.
     """
-    network = mlp if not is_image(shape, 16) else cnn_bn if unlabeled else cnn
-    return network(shape, classes)
+    if not is_image(shape, 16):
+        return mlp(shape, classes)
+    return cnn_bn(shape, classes) if unlabeled else cnn(shape, classes)
 
 
 def mlp(shape: tuple[int, ...], classes: int) -> nn.Module:
     """For small images and tables: any shape, flattened → 128 → classes."""
-    return nn.Sequential(
-        nn.Flatten(), nn.Linear(prod(shape), 128), nn.ReLU(), nn.Linear(128, classes)
-    )
+    hidden = nn.Linear(prod(shape), 128)
+    return nn.Sequential(nn.Flatten(), hidden, nn.ReLU(), nn.Linear(128, classes))
 
 
 def cnn(shape: tuple[int, ...], classes: int) -> nn.Module:
-    """Default for images of about 28 × 28: 5 × 5 convolutions (16, 32), each max-pooled, then 64
-    hidden units.
-    """
+    """For images of about 28 × 28: 5 × 5 convolutions (16, 32), max-pooled; 64 hidden units."""
     body = nn.Sequential(  # pooling before ReLU saves work
-        nn.Conv2d(shape[0], 16, 5),
-        nn.MaxPool2d(2),
-        nn.ReLU(),
-        nn.Conv2d(16, 32, 5),
-        nn.MaxPool2d(2),
-        nn.ReLU(),
+        *(nn.Conv2d(shape[0], 16, 5), nn.MaxPool2d(2), nn.ReLU()),
+        *(nn.Conv2d(16, 32, 5), nn.MaxPool2d(2), nn.ReLU()),
     )
     return _with_head(body, shape, 64, classes)
 
 
 def cnn_bn(shape: tuple[int, ...], classes: int) -> nn.Module:
-    """For image students that also learn from unlabeled rows: convolutions (16, 32, 64), each
-    max-pooled by 2.
+    """For image students that also learn without labels: convolutions (16, 32, 64), max-pooled.
 
     Batch normalisation learns in fewer steps. The head sees positions on the image, which suits
     digits better than a global average.
     """
-
-    def layer(of: int, to: int, size: int) -> list[nn.Module]:
-        # pooling first saves work; batch normalisation makes a bias redundant
-        convolution = nn.Conv2d(of, to, size, padding=size // 2, bias=False)
-        return [convolution, nn.MaxPool2d(2), nn.BatchNorm2d(to), nn.ReLU()]
-
-    return nn.Sequential(
-        *(*layer(shape[0], 16, 5), *layer(16, 32, 3), *layer(32, 64, 3), nn.Flatten()),
-        nn.Linear(64 * (shape[1] // 8) * (shape[2] // 8), classes),
-    )
+    network = nn.Sequential()
+    for channels, width, size in ((shape[0], 16, 5), (16, 32, 3), (32, 64, 3)):
+        # Batch normalisation makes a bias redundant; to pool first saves work.
+        network.append(nn.Conv2d(channels, width, size, padding=size // 2, bias=False))
+        network.extend([nn.MaxPool2d(2), nn.BatchNorm2d(width), nn.ReLU()])
+    places = (shape[1] // 8) * (shape[2] // 8)
+    return network.extend([nn.Flatten(), nn.Linear(64 * places, classes)])
 
 
 def pate_cnn(shape: tuple[int, ...], classes: int) -> nn.Module:
@@ -107,40 +95,31 @@ def conv_small(
     classes: int,
     widths: tuple[int, int, int, int, int] = (64, 128, 128, 128, 128),
 ) -> nn.Module:
-    """Conv-Small of Miyato et al. 2017 (arXiv 1704.03976, appendix D) without the normalisation of
-    its logits.
+    """Conv-Small of Miyato et al. 2017 (arXiv 1704.03976, appendix D).
 
-    `widths` are the channels of the first stage, of the second, and of each convolution of the
-    third; by default those for SVHN, with 0.63 million parameters.
+    Its logits are not normalised. `widths` are the channels of the first stage, of the second, and
+    of each convolution of the third; by default those for SVHN, with 0.63 million parameters.
     """
 
-    def layer(of: int, to: int, size: int = 3, padding: int = 1) -> list[nn.Module]:
-        return [
-            nn.Conv2d(of, to, size, padding=padding, bias=False),
-            nn.BatchNorm2d(to),
-            nn.LeakyReLU(0.1),
-        ]
+    def layer(channels: int, width: int, size: int = 3, padding: int = 1) -> list[nn.Module]:
+        convolution = nn.Conv2d(channels, width, size, padding=padding, bias=False)
+        return [convolution, nn.BatchNorm2d(width), nn.LeakyReLU(0.1)]
 
     border = 0 if min(shape[1:]) // 4 >= 3 else 1  # no padding on maps of 3 × 3 or more
-    first, second, a, b, c = widths
+    first, second, third, fourth, last = widths
     return nn.Sequential(
-        *(
-            *layer(shape[0], first),
-            *layer(first, first),
-            *layer(first, first),
-            nn.MaxPool2d(2),
-            nn.Dropout(0.5),
-        ),
-        *(
-            *layer(first, second),
-            *layer(second, second),
-            *layer(second, second),
-            nn.MaxPool2d(2),
-            nn.Dropout(0.5),
-        ),
-        *(*layer(second, a, padding=border), *layer(a, b, 1, 0), *layer(b, c, 1, 0)),
-        GlobalAverage(),
-        nn.Linear(c, classes),
+        *layer(shape[0], first),
+        *layer(first, first),
+        *layer(first, first),
+        *(nn.MaxPool2d(2), nn.Dropout(0.5)),
+        *layer(first, second),
+        *layer(second, second),
+        *layer(second, second),
+        *(nn.MaxPool2d(2), nn.Dropout(0.5)),
+        *layer(second, third, padding=border),
+        *layer(third, fourth, 1, 0),
+        *layer(fourth, last, 1, 0),
+        *(GlobalAverage(), nn.Linear(last, classes)),
     )
 
 
@@ -149,44 +128,42 @@ conv_large = partial(conv_small, widths=(128, 256, 512, 256, 128))
 
 
 class _Unit(nn.Module):
-    """x + conv(act(conv(act(x)))), act being batch normalisation and leaky ReLU 0.1 (He et al.
-    2016, pre-activation).
+    """x + conv(act(conv(act(x)))), act being batch normalisation and leaky ReLU 0.1.
 
-    Where the width doubles, the shortcut is average-pooled and padded with zero channels (option A
-    of He et al. 2015). The first unit of the network passes act(x) to the shortcut.
+    (He et al. 2016, pre-activation.) Where the width doubles, the shortcut is average-pooled and
+    padded with zero channels (option A of He et al. 2015). The first unit of the network passes
+    act(x) to the shortcut.
     """
 
-    def __init__(self, of: int, to: int, first: bool = False) -> None:
+    def __init__(self, channels: int, width: int, first: bool) -> None:
         super().__init__()
-        self.pad, self.first = to - of, first
-        self.norm1, self.norm2 = nn.BatchNorm2d(of), nn.BatchNorm2d(to)
-        self.conv1 = nn.Conv2d(of, to, 3, stride=1 if of == to else 2, padding=1, bias=False)
-        self.conv2 = nn.Conv2d(to, to, 3, padding=1, bias=False)
+        self.pad = (width - channels) // 2
+        self.first = first
+        stride = 2 if self.pad else 1
+        self.norm1 = nn.BatchNorm2d(channels)
+        self.norm2 = nn.BatchNorm2d(width)
+        self.conv1 = nn.Conv2d(channels, width, 3, stride=stride, padding=1, bias=False)
+        self.conv2 = nn.Conv2d(width, width, 3, padding=1, bias=False)
 
     def forward(self, x: Tensor) -> Tensor:
         active = F.leaky_relu(self.norm1(x), 0.1)
         shortcut = active if self.first else x
         if self.pad:
             shortcut = F.avg_pool2d(shortcut, 2, ceil_mode=True)
-            shortcut = F.pad(shortcut, (0, 0, 0, 0, self.pad // 2, self.pad - self.pad // 2))
+            shortcut = F.pad(shortcut, (0, 0, 0, 0, self.pad, self.pad))
         return torch.add(self.conv2(F.leaky_relu(self.norm2(self.conv1(active)), 0.1)), shortcut)
 
 
 def resnet32(shape: tuple[int, ...], classes: int) -> nn.Module:
-    """ResNet-32 with leaky ReLU 0.1, the Glyph teacher of Scalable PATE 2018 (section 4.1): 0.46
-    million parameters.
+    """ResNet-32 with leaky ReLU 0.1, the Glyph teacher of Scalable PATE 2018 (section 4.1).
+
+    It has 0.46 million parameters.
     """
-    widths = [16, *[16] * 5, *[32] * 5, *[64] * 5]
-    units = [_Unit(of, to, first=i == 0) for i, (of, to) in enumerate(pairwise(widths))]
-    network = nn.Sequential(
-        *(
-            nn.Conv2d(shape[0], 16, 3, padding=1, bias=False),
-            *units,
-            nn.BatchNorm2d(64),
-            nn.LeakyReLU(0.1),
-        ),
-        *(GlobalAverage(), nn.Linear(64, classes)),
-    )
+    network = nn.Sequential(nn.Conv2d(shape[0], 16, 3, padding=1, bias=False))
+    for channels, width in pairwise([16] * 6 + [32] * 5 + [64] * 5):
+        network.append(_Unit(channels, width, first=len(network) == 1))
+    network.extend([nn.BatchNorm2d(64), nn.LeakyReLU(0.1)])
+    network.extend([GlobalAverage(), nn.Linear(64, classes)])
     for module in network.modules():
         if isinstance(module, nn.Conv2d):
             nn.init.kaiming_normal_(module.weight, a=0.1, mode="fan_out")

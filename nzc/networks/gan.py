@@ -17,86 +17,76 @@ LATENT = 100  # how many uniform numbers from 0 to 1 a generator turns into one 
 
 
 class AddNoise(nn.Dropout):
-    """Adds Gaussian noise of standard deviation p while training. As a dropout layer, it is seeded
-    like one.
-    """
+    """Adds Gaussian noise of standard deviation p while training; it is seeded as dropout is."""
 
     def forward(self, x: Tensor) -> Tensor:
         return x + self.p * torch.randn_like(x) if self.training else x
 
 
 class WeightNormLinear(nn.Linear):
-    """Linear layer with weights of fixed norm: only their direction is learned (Salimans, Kingma
-    2016, 1602.07868).
+    """Linear layer with weights of fixed norm: only their direction is learned.
 
-    The norm suits the leaky ReLU of this slope that follows. With `slope` None, for the head, it is
-    learned too.
+    (Salimans, Kingma 2016, 1602.07868.) The norm suits the leaky ReLU of this slope that follows.
+    With `slope` None, for the head, it is learned too.
     """
 
-    def __init__(self, of: int, to: int, slope: float | None) -> None:
-        super().__init__(of, to)
-        self.gain = _start(self, slope)
+    def __init__(self, inputs: int, outputs: int, slope: float | None) -> None:
+        super().__init__(inputs, outputs)
+        _draw_directions(self)
+        self.gain: float | Tensor
+        if slope is None:
+            self.gain = nn.Parameter(torch.ones(outputs))
+        else:
+            self.gain = nn.init.calculate_gain("leaky_relu", slope)
 
     def forward(self, x: Tensor) -> Tensor:
-        return F.linear(x, _of_norm(self.gain, self.weight), self.bias)
+        return F.linear(x, _with_norm(self.gain, self.weight), self.bias)
 
 
 class WeightNormConv2d(nn.Conv2d):
     """Convolution with filters of fixed norm, before a leaky ReLU of this slope."""
 
     def __init__(
-        self, of: int, to: int, size: int, slope: float, stride: int = 1, padding: int = 0
+        self, channels: int, width: int, size: int, slope: float, stride: int = 1, padding: int = 0
     ) -> None:
-        super().__init__(of, to, size, stride, padding)
-        self.gain = _start(self, slope)
+        super().__init__(channels, width, size, stride, padding)
+        _draw_directions(self)
+        self.gain = nn.init.calculate_gain("leaky_relu", slope)
 
     def forward(self, x: Tensor) -> Tensor:
-        return F.conv2d(x, _of_norm(self.gain, self.weight), self.bias, self.stride, self.padding)
+        return F.conv2d(x, _with_norm(self.gain, self.weight), self.bias, self.stride, self.padding)
 
 
-def _start(layer: nn.Linear | nn.Conv2d, slope: float | None) -> float | Tensor:
-    """Draw uniform directions, whose length determines how fast they first turn; return the norm of
-    the weights.
-    """
+def _draw_directions(layer: nn.Linear | nn.Conv2d) -> None:
+    """Draw uniform directions, whose length determines how fast they first turn."""
     nn.init.normal_(layer.weight, std=0.1)
-    nn.init.constant_(layer.get_parameter("bias"), 0)
-    return (
-        nn.Parameter(torch.ones(len(layer.weight)))
-        if slope is None
-        else nn.init.calculate_gain("leaky_relu", slope)
-    )
+    nn.init.zeros_(layer.get_parameter("bias"))
 
 
-def _of_norm(gain: float | Tensor, weight: Tensor) -> Tensor:
-    """Return weight [to, ...] with each row scaled to norm `gain`, a number or [to]."""
+def _with_norm(gain: float | Tensor, weight: Tensor) -> Tensor:
+    """Return weight [outputs, ...] with each row scaled to norm `gain`, a number or [outputs]."""
     scale: Tensor = gain / weight.flatten(1).norm(dim=1)
     return weight * scale.view(-1, *[1] * (weight.ndim - 1))
 
 
 def gan(shape: tuple[int, ...], classes: int) -> nn.Module:
-    """The discriminator that suits the shape: gan_conv for colour images, gan_cnn for grey ones,
-    gan_mlp otherwise.
-    """
-    return {"gan_mlp": gan_mlp, "gan_cnn": gan_cnn, "gan_conv": gan_conv}[_suiting(shape)](
-        shape, classes
-    )
+    """The discriminator that suits the shape: for colour images, for grey ones, or for others."""
+    makers = {"gan_mlp": gan_mlp, "gan_cnn": gan_cnn, "gan_conv": gan_conv}
+    return makers[_suiting(shape)](shape, classes)
 
 
 def generator(network: object, shape: tuple[int, ...]) -> nn.Module:
-    """Return a new generator to train against `network`: its own, or the one that suits the shape."""
+    """Return a new generator against `network`: its own, or the one that suits the shape."""
     # Perceptrons draw rough images, which a discriminator with convolutions soon recognises without
     # fail.
     maps = {"gan_mlp": 0, "gan_cnn": 16, "gan_conv_small": 32, "gan_conv": 128}
-    of = maps[network if isinstance(network, str) and network in maps else _suiting(shape)]
-    return (_transposed(shape, of) if of else _perceptrons(shape)).to(
-        memory_format=torch.channels_last
-    )
+    width = maps[network if isinstance(network, str) and network in maps else _suiting(shape)]
+    made = _transposed(shape, width) if width else _perceptrons(shape)
+    return made.to(memory_format=torch.channels_last)
 
 
 def _suiting(shape: tuple[int, ...]) -> str:
-    """Return the pair that suits the shape. Images below 16 × 16 pixels are small enough for
-    perceptrons.
-    """
+    """Return the pair that suits the shape: perceptrons for images below 16 × 16 pixels too."""
     if not is_image(shape, 16):
         return "gan_mlp"
     return "gan_cnn" if shape[0] == 1 else "gan_conv"
@@ -104,47 +94,38 @@ def _suiting(shape: tuple[int, ...]) -> str:
 
 def gan_mlp(shape: tuple[int, ...], classes: int) -> nn.Module:
     """The paper's for MNIST: any shape, flattened → 1000, 500, 250, 250, 250 → classes."""
-    layers: list[nn.Module] = [nn.Flatten(), AddNoise(0.3)]
-    for of, to in pairwise((prod(shape), 1000, 500, 250, 250, 250)):
-        layers += [WeightNormLinear(of, to, 0), nn.ReLU(), AddNoise(0.5)]
-    return nn.Sequential(*layers, WeightNormLinear(250, classes, None))
+    network = nn.Sequential(nn.Flatten(), AddNoise(0.3))
+    for inputs, outputs in pairwise((prod(shape), 1000, 500, 250, 250, 250)):
+        network.extend([WeightNormLinear(inputs, outputs, 0), nn.ReLU(), AddNoise(0.5)])
+    return network.append(WeightNormLinear(250, classes, None))
 
 
 def gan_cnn(shape: tuple[int, ...], classes: int) -> nn.Module:
     """For grey images of about 28 × 28 pixels: one core trains it in minutes."""
-    body = nn.Sequential(
-        *(AddNoise(0.3), WeightNormConv2d(shape[0], 16, 5, 0, stride=2, padding=2), nn.ReLU()),
-        *(
-            WeightNormConv2d(16, 32, 3, 0, stride=2, padding=1),
-            nn.ReLU(),
-            AddNoise(0.5),
-            nn.Flatten(),
-        ),
-    )
-    hidden = WeightNormLinear(size_after(body, shape), 128, 0)
-    return nn.Sequential(
-        *body, hidden, nn.ReLU(), AddNoise(0.5), WeightNormLinear(128, classes, None)
-    )
+    first = WeightNormConv2d(shape[0], 16, 5, 0, stride=2, padding=2)
+    second = WeightNormConv2d(16, 32, 3, 0, stride=2, padding=1)
+    network = nn.Sequential(AddNoise(0.3), first, nn.ReLU(), second, nn.ReLU(), AddNoise(0.5))
+    network.append(nn.Flatten())
+    network.append(WeightNormLinear(size_after(network, shape), 128, 0))
+    network.extend([nn.ReLU(), AddNoise(0.5), WeightNormLinear(128, classes, None)])
+    return network
 
 
 def gan_conv(shape: tuple[int, ...], classes: int) -> nn.Module:
     """The paper's for SVHN."""
 
     def layer(
-        of: int, to: int, size: int = 3, stride: int = 1, padding: int = 1
+        channels: int, width: int, size: int = 3, stride: int = 1, padding: int = 1
     ) -> list[nn.Module]:
-        return [WeightNormConv2d(of, to, size, 0.2, stride, padding), nn.LeakyReLU(0.2)]
+        convolution = WeightNormConv2d(channels, width, size, 0.2, stride, padding)
+        return [convolution, nn.LeakyReLU(0.2)]
 
     border = 0 if min(shape[1:]) > 8 else 1  # a quarter of the image must cover a filter
     return nn.Sequential(
         *(nn.Dropout(0.2), *layer(shape[0], 64), *layer(64, 64), *layer(64, 64, stride=2)),
         *(nn.Dropout(0.5), *layer(64, 128), *layer(128, 128), *layer(128, 128, stride=2)),
-        *(
-            nn.Dropout(0.5),
-            *layer(128, 128, padding=border),
-            *layer(128, 128, 1, 1, 0),
-            *layer(128, 128, 1, 1, 0),
-        ),
+        *(nn.Dropout(0.5), *layer(128, 128, padding=border)),
+        *(*layer(128, 128, 1, 1, 0), *layer(128, 128, 1, 1, 0)),
         *(GlobalAverage(), WeightNormLinear(128, classes, None)),
     )
 
@@ -154,41 +135,37 @@ gan_conv_small = cnn_bn  # for colour images without a GPU
 
 def _perceptrons(shape: tuple[int, ...]) -> nn.Module:
     """500, 500 (softplus, batch-normalised) → the row."""
-    layers: list[nn.Module] = []
-    for of in (LATENT, 500):
-        layers += [nn.Linear(of, 500, bias=False), nn.BatchNorm1d(500), nn.Softplus()]
-    return nn.Sequential(*layers, nn.Linear(500, prod(shape)), nn.Sigmoid(), nn.Unflatten(1, shape))
+    network = nn.Sequential()
+    for inputs in (LATENT, 500):
+        network.extend([nn.Linear(inputs, 500, bias=False), nn.BatchNorm1d(500), nn.Softplus()])
+    return network.extend([nn.Linear(500, prod(shape)), nn.Sigmoid(), nn.Unflatten(1, shape)])
 
 
 class _Crop(nn.Module):
     def __init__(self, height: int, width: int) -> None:
         super().__init__()
-        self.height, self.width = height, width
+        self.height = height
+        self.width = width
 
     def forward(self, x: Tensor) -> Tensor:
         return x[..., : self.height, : self.width]
 
 
 def _transposed(shape: tuple[int, ...], maps: int) -> nn.Module:
-    """Maps of about 4 × 4, doubled by 5 × 5 transposed convolutions; at 32 × 32 and 128 `maps` as
-    in the paper.
+    """Maps of about 4 × 4, doubled by 5 × 5 transposed convolutions.
+
+    At 32 × 32 and 128 `maps` it is the paper's.
     """
     channels, height, width = shape
     doublings = max(1, round(log2(min(height, width) / 4)))
-    high, wide = (-(-side // 2**doublings) for side in (height, width))
+    high = -(-height // 2**doublings)
+    wide = -(-width // 2**doublings)
     widths = [maps * 2**i for i in reversed(range(doublings))]
     first = widths[0] * high * wide
-    layers: list[nn.Module] = [
-        nn.Linear(LATENT, first, bias=False),
-        nn.BatchNorm1d(first),
-        nn.ReLU(),
-    ]
-    layers.append(nn.Unflatten(1, (widths[0], high, wide)))
-    for of, to in pairwise(widths):
-        layers += [
-            nn.ConvTranspose2d(of, to, 5, 2, 2, 1, bias=False),
-            nn.BatchNorm2d(to),
-            nn.ReLU(),
-        ]
+    network = nn.Sequential(nn.Linear(LATENT, first, bias=False), nn.BatchNorm1d(first), nn.ReLU())
+    network.append(nn.Unflatten(1, (widths[0], high, wide)))
+    for inputs, outputs in pairwise(widths):
+        network.append(nn.ConvTranspose2d(inputs, outputs, 5, 2, 2, 1, bias=False))
+        network.extend([nn.BatchNorm2d(outputs), nn.ReLU()])
     last = nn.ConvTranspose2d(widths[-1], channels, 5, 2, 2, 1)
-    return nn.Sequential(*layers, last, _Crop(height, width), nn.Sigmoid())
+    return network.extend([last, _Crop(height, width), nn.Sigmoid()])

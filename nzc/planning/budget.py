@@ -2,7 +2,7 @@
 
 from bisect import bisect_left
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache, cached_property, partial
 
 import numpy as np
@@ -13,25 +13,17 @@ from nzc.mechanisms.noisy_argmax import NoisyArgmax
 from nzc.mechanisms.presets import GNMax, LNMax, SparseStable
 from nzc.mechanisms.sparse_vector import SparseScreen
 from nzc.mechanisms.votes import as_labels, as_votes
-from nzc.planning.expected import AGREEMENT, ENOUGH, doubts, expected, histograms, vote_shares
+from nzc.planning.advice import ENOUGH, doubts
+from nzc.planning.expected import AGREEMENT, expected, histograms, vote_shares
 from nzc.types import Floats, Ints
 from nzc.validation import InputError, between_0_and_1, positive, share, whole
 
 QUERIES = (10, 20, 50, 100, 200, 500, 1000)  # numbers of queries that are compared by default
-_NEAR = 0.75  # rows of gnmax that are at least so good by the quick bound may be good by the precise one
+#: Runs of gnmax that are so good by the quick bound may be good by the precise one.
+_NEAR = 0.75
 _MOST_ROWS = 1_000  # of more measured rows than this, so many at equal distances are used
-_CUTOFFS = (
-    1,
-    2,
-    5,
-    10,
-    25,
-    50,
-    100,
-    250,
-    500,
-    1000,
-)  # of sparse_stable; the best of them is planned
+#: Of sparse_stable; the best of them is planned.
+_CUTOFFS = (1, 2, 5, 10, 25, 50, 100, 250, 500, 1000)
 
 
 @dataclass(frozen=True)
@@ -39,9 +31,7 @@ class PlannedRun:
     """What a run is expected to release."""
 
     aggregator: str  # its name, the option of the group `aggregator`
-    settings: dict[
-        str, float
-    ]  # keys of the aggregator with their values; the last is the noise parameter
+    settings: dict[str, float]  # of the aggregator, by key; the last is the noise parameter
     queries: int  # how many public rows are asked
     labels: float  # expected number of released labels
     right: float  # expected number of right labels
@@ -49,16 +39,16 @@ class PlannedRun:
     @property
     def accuracy(self) -> float:
         """Expected share of the released labels that are right."""
-        return self.right / self.labels if self.labels > 0 else 0.0
+        if self.labels == 0:
+            return 0.0
+        return self.right / self.labels
 
 
 @dataclass(frozen=True, eq=False)
 class Plan:
-    """The runs that a budget ε at δ allows, and the best of them. All arguments must be public
-    facts.
+    """The runs that a budget ε at δ allows, and the best of them. All arguments are public facts.
 
-    agreement  share of the teachers that vote for the right class of a query; every query is
-               assumed to be alike
+    agreement  share of the teachers that vote for the right class of a query; all queries are alike
     runner_up  share of the other votes that one wrong class gets; the rest is spread evenly. 0: all
                of it, evenly
     measured   replaces both: vote histograms [rows, classes] of any number of teachers, and the
@@ -69,9 +59,9 @@ class Plan:
     InputError names the argument that is wrong.
 
         >>> import nzc
-        >>> plan = nzc.Plan(teachers=1000, classes=10, epsilon=0.5, agreement=0.9, queries=(20, 100))
+        >>> plan = nzc.Plan(teachers=1000, classes=10, epsilon=0.5, agreement=0.9, queries=(20, 99))
         >>> [(row.aggregator, row.queries, round(row.right)) for row in plan.rows]
-        [('gnmax', 20, 20), ('gnmax', 100, 100), ('lnmax', 20, 20), ('lnmax', 100, 100)]
+        [('gnmax', 20, 20), ('gnmax', 99, 99), ('lnmax', 20, 20), ('lnmax', 99, 99)]
     """
 
     teachers: int
@@ -96,76 +86,70 @@ class Plan:
             whole("queries", queries, 1, 100_000)
         if self.records is not None:
             whole("records", self.records, self.teachers)
-        if self.plurality == 0:
-            if self.measured is not None:
-                raise InputError(
-                    "measured",
-                    "votes",
-                    "must have rows whose largest count is that of the true class",
-                )
+        if self.plurality == 0 and self.measured is None:
             allowed = f"must be above the share of the runner-up, {self._shares[0, 1]:.3g}"
             raise InputError("agreement", self.agreement, allowed)
+        if self.plurality == 0:
+            allowed = "must have rows whose largest count is that of the true class"
+            raise InputError("measured", "votes", allowed)
 
     @cached_property
     def plurality(self) -> float:
-        """The share of queries whose plurality is the right class: the accuracy of labels without
-        noise.
-        """
+        """The share of queries whose plurality is right: the accuracy of labels without noise."""
         return float((self._shares[:, 0] > self._shares[:, 1:].max(axis=1)).mean())
 
     @cached_property
     def rows(self) -> list[PlannedRun]:
-        """A run of each aggregator for each number of queries; for gnmax by a quick bound: up to a
-        fifth more noise.
+        """A run of each aggregator for each number of queries.
+
+        That of gnmax is by a quick bound: it has up to a fifth too much noise.
         """
+        names = ["gnmax", "lnmax"]
         # One number of agreement does not say how often sparse_stable ends its run.
-        sparse = ("sparse_stable",) if self.measured is not None and self.teachers >= 4 else ()
-        return [
-            self._run(name, queries)
-            for name in ("gnmax", "lnmax", *sparse)
-            for queries in self.queries
-        ]
+        if self.measured is not None and self.teachers >= 4:
+            names.append("sparse_stable")
+        return [self._run(name, queries) for name in names for queries in self.queries]
 
     @cached_property
     def recommended(self) -> PlannedRun:
-        """The good row with the most right labels; if no row is good, the one with the most right
-        labels per query.
-        """
+        """The good row with the most right labels; else the row with the most per query."""
         # Here the noise of gnmax is precise, which takes seconds; so a row may be good only now.
-        precise = cache(lambda queries: self._run("gnmax", queries, rough=False))
+        precise = cache(partial(self._run, "gnmax", rough=False))
 
         def refined(row: PlannedRun) -> PlannedRun:
-            return precise(row.queries) if row.aggregator == "gnmax" else row
+            if row.aggregator == "gnmax":
+                return precise(row.queries)
+            return row
 
         good = [row for row in self.rows if self.is_good(row)]
-        near = [
-            row
-            for row in self.rows
-            if row.aggregator == "gnmax" and row not in good and self.is_good(row, _NEAR)
-        ]
-        near.sort(key=lambda row: row.queries)
+        near = [row for row in self.rows if row not in good and self.is_good(row, _NEAR)]
+        near = sorted((row for row in near if row.aggregator == "gnmax"), key=_queries)
         good += near[: bisect_left(near, True, key=lambda row: not self.is_good(refined(row)))]
         if good:
             return refined(max(good, key=lambda row: round(row.right)))
         return refined(max(self.rows, key=lambda row: round(row.right / row.queries, 3)))
 
     def is_good(self, row: PlannedRun, enough: float = ENOUGH) -> bool:
-        """Return whether noise spoils at most one label in ten, and there is a label for each class
-        on average.
-        """
+        """Return whether noise spoils at most one label in ten, and each class may have a label."""
         return row.accuracy >= enough * self.plurality and round(row.labels) >= self.classes
 
     @property
     def warnings(self) -> list[str]:
         """What speaks against the recommended run, one sentence each."""
-        public = self.classes, self.epsilon, self.delta, self.records, self.plurality
-        return doubts(self.recommended.labels, self.recommended.accuracy, *public, agreement=None)
+        return doubts(
+            self.recommended.labels,
+            self.recommended.accuracy,
+            self.classes,
+            self.epsilon,
+            self.delta,
+            self.records,
+            self.plurality,
+            agreement=None,
+        )
 
     @cached_property
     def _shares(self) -> Floats:
-        """Shares of the votes [rows, classes]: first those for the right class, then the others,
-        largest first.
-        """
+        """Shares of the votes [rows, classes]: for the right class, then others, largest first."""
         if self.measured is None:
             return vote_shares(self.classes, self.agreement, self.runner_up)
         votes = as_votes(self.measured[0])
@@ -176,10 +160,11 @@ class Plan:
         (known,) = np.nonzero(labels >= 0)
         if not len(known):
             raise InputError("measured", "labels", "must hold at least one known class")
-        known = known[np.linspace(0, len(known) - 1, min(len(known), _MOST_ROWS)).astype(np.int64)]
-        right = np.arange(self.classes) == labels[known, None]
-        ranked = -np.sort(np.where(right, -np.inf, -votes[known]), axis=1)
-        ranked[:, 0] = votes[known, labels[known]]
+        places = np.linspace(0, len(known) - 1, min(len(known), _MOST_ROWS))
+        rows = known[places.astype(np.int64)]
+        right = np.arange(self.classes) == labels[rows, None]
+        ranked = -np.sort(np.where(right, -np.inf, -votes[rows]), axis=1)
+        ranked[:, 0] = votes[rows, labels[rows]]
         return np.asarray(ranked / ranked.sum(axis=1, keepdims=True))
 
     @cached_property
@@ -188,31 +173,32 @@ class Plan:
         return histograms(self._shares, self.teachers)
 
     def _run(self, name: str, queries: int, rough: bool = True) -> PlannedRun:
-        """Return the run of an aggregator whose noise spends ε, with the best cutoff if it has one."""
-        kinds: list[
-            tuple[Callable[..., NoisyArgmax], str, dict[str, float]]
-        ]  # with the noise parameter, settings
-        kinds = [(GNMax, "sigma", {}) if name == "gnmax" else (LNMax, "gamma", {})]
-        if name == "sparse_stable":
-            cutoffs = sorted({min(cutoff, queries) for cutoff in _CUTOFFS})
-            sparse = partial(SparseStable, teachers=self.teachers, delta=self.delta)
-            kinds = [
-                (partial(sparse, cutoff=cutoff), "scale", {"cutoff": cutoff}) for cutoff in cutoffs
-            ]
+        """Return the run of an aggregator whose noise spends ε, with the best cutoff if any."""
+        if name == "gnmax":
+            return self._calibrated(name, GNMax, "sigma", queries, rough)
+        if name == "lnmax":
+            return self._calibrated(name, LNMax, "gamma", queries, rough)
         runs = []
-        for build, parameter, settings in kinds:
-            noise = calibrate(build, self.epsilon, self.delta, queries, parameter, rough)
-            mechanism = build(**{parameter: noise})
-            (answered, right), reached = expected(mechanism, *self._histograms), float(queries)
-            if isinstance(
-                mechanism.screen, SparseScreen
-            ):  # its run ends early, after so many unstable queries
-                before = np.arange(queries)
-                reached = float(
-                    bdtr(
-                        np.minimum(mechanism.screen.cutoff - 1, before), before, 1 - answered
-                    ).sum()
-                )
-            chosen = {**settings, parameter: noise}
-            runs.append(PlannedRun(name, chosen, queries, answered * reached, right * reached))
+        for cutoff in sorted({min(cutoff, queries) for cutoff in _CUTOFFS}):
+            build = partial(SparseStable, cutoff, self.teachers, self.delta)
+            run = self._calibrated(name, build, "scale", queries, rough)
+            runs.append(replace(run, settings={"cutoff": cutoff} | run.settings))
         return max(runs, key=lambda run: run.right)
+
+    def _calibrated(
+        self, name: str, build: Callable[..., NoisyArgmax], noise: str, queries: int, rough: bool
+    ) -> PlannedRun:
+        """Return the run of a mechanism whose parameter `noise` follows from ε."""
+        value = calibrate(build, self.epsilon, self.delta, queries, noise, rough)
+        mechanism = build(**{noise: value})
+        answered, right = expected(mechanism, *self._histograms)
+        reached = float(queries)
+        if isinstance(mechanism.screen, SparseScreen):  # it ends early, after unstable queries
+            before = np.arange(queries)
+            unstable = np.minimum(mechanism.screen.cutoff - 1, before)
+            reached = float(bdtr(unstable, before, 1 - answered).sum())
+        return PlannedRun(name, {noise: value}, queries, answered * reached, right * reached)
+
+
+def _queries(row: PlannedRun) -> int:
+    return row.queries

@@ -1,6 +1,4 @@
-"""Public representations: a space for all rows that is learned from the public rows, without
-labels.
-"""
+"""Public representations: a space for all rows, learned from public rows without labels."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
@@ -23,9 +21,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Placement:
-    """Turns rows [rows, ...] into vectors [rows, dimensions], with a network of rows as networks
-    take them.
-    """
+    """Turns rows [rows, ...] into vectors [rows, dimensions], by a network."""
 
     network: "nn.Module"
 
@@ -49,8 +45,7 @@ class Encoder(ABC):
 
 
 class Representation(Encoder):
-    """Learns a space from the pool: public rows. Teachers may start from it, and rows to ask are
-    chosen in it.
+    """Learns a space from the pool, in which rows to ask are chosen, and teachers may start.
 
     Nothing private decides the space: where a private record lies depends on that record and the
     public rows only. So a changed record changes what its own teacher sees, and nothing else. A
@@ -64,20 +59,25 @@ class Representation(Encoder):
 
         def place(_: object) -> AnyArray:
             placement = self.fit(splits.pool, trainer)
-            parts = (part for x in (splits.private.x, splits.public.x) for part in blocks(x))
-            return np.concatenate([placement(part) for part in parts if len(part)])
+            places = []
+            for rows in (splits.private.x, splits.public.x):
+                places += [placement(block) for block in blocks(rows) if len(block)]
+            return np.concatenate(places)
 
         request: dict[str, Any] = {
             "data": splits.digest,
             "code": source_digest(type(self).__module__),
             "precision": trainer.precision,
             "device": trainer.device_kind,
-            **{field.name: describe(getattr(self, field.name)) for field in fields(self)},  # type: ignore[arg-type]
-            **{f"trainer.{name}": describe(value) for name, value in trainer.learning.items()},
-            **({"deterministic": trainer.deterministic} if trainer.deterministic else {}),
-            **({"joined": len(splits.joined)} if splits.labels_only else {}),
         }
-        placed = store.fetch(request, place)
-        return Embedding(
-            private=placed[: len(splits.private)], public=placed[len(splits.private) :]
-        )
+        for field in fields(self):  # type: ignore[arg-type]
+            request[field.name] = describe(getattr(self, field.name))
+        for name, value in trainer.learning.items():
+            request[f"trainer.{name}"] = describe(value)
+        if trainer.deterministic:
+            request["deterministic"] = trainer.deterministic
+        if splits.labels_only:
+            request["joined"] = len(splits.joined)
+        places = store.fetch(request, place)
+        private = len(splits.private)
+        return Embedding(private=places[:private], public=places[private:])

@@ -1,6 +1,4 @@
-"""Contrastive learning: two augmentations of a public row get nearby vectors, other rows get
-distant ones.
-"""
+"""Contrastive learning: augmentations of one public row get nearby vectors, others distant."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -26,10 +24,10 @@ from nzc.validation import within
 
 @dataclass(frozen=True, kw_only=True)
 class Contrastive(Encoder):
-    """SimCLR (Chen et al. 2020, arXiv 2002.05709); conf/representation/contrastive.yaml explains
-    the fields.
+    """SimCLR (Chen et al. 2020, arXiv 2002.05709).
 
     With a `side`, it leaves images with a shorter side, and rows that are not images, as they are.
+    conf/representation/contrastive.yaml explains the fields.
     """
 
     network: networks.Network
@@ -67,13 +65,12 @@ class ContrastiveModule(LightningModule):
 
     def __init__(self, config: Contrastive, public: AnyArray) -> None:
         super().__init__()
-        self.config, self.rng = config, torch.Generator().manual_seed(config.seed)
+        self.config = config
+        self.rng = torch.Generator().manual_seed(config.seed)
         self.x = nn.Buffer(torch.from_numpy(public), persistent=False)
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(config.seed)
-            network = networks.build(
-                config.network, tuple(public.shape[1:]), config.width, unlabeled=True
-            )
+            network = networks.build(config.network, public.shape[1:], config.width, unlabeled=True)
             self.encoder = nn.Sequential(network, nn.BatchNorm1d(config.width))
             # Rows are compared in 64 dimensions; the vectors before this layer serve better
             # afterwards (Section 4.2).
@@ -81,8 +78,9 @@ class ContrastiveModule(LightningModule):
 
     def training_step(self, rows: Tensor) -> Tensor:
         x = as_input(self.x[rows])
-        both = torch.cat([self.config.augment(x, self.rng), self.config.augment(x, self.rng)])
-        z = F.normalize(self.head(self.encoder(both)), dim=1)
+        first = self.config.augment(x, self.rng)
+        second = self.config.augment(x, self.rng)
+        z = F.normalize(self.head(self.encoder(torch.cat([first, second]))), dim=1)
         alike = (z @ z.T / self.config.temperature).fill_diagonal_(-torch.inf)
         loss = F.cross_entropy(alike, torch.arange(len(z), device=z.device).roll(len(rows)))
         self.log("Representation/loss", loss)
@@ -95,7 +93,8 @@ class ContrastiveModule(LightningModule):
         return {"optimizer": optimizer, "lr_scheduler": {"scheduler": schedule, "interval": "step"}}
 
     def train_dataloader(self) -> DataLoader[Tensor]:
-        size, steps = min(self.config.batch_size, len(self.x)), self.config.steps
-        passes = -(-steps * size // len(self.x))
-        rows = torch.cat([torch.randperm(len(self.x), generator=self.rng) for _ in range(passes)])
-        return DataLoader(list(rows[: steps * size].split(size)), batch_size=None)  # type: ignore[arg-type]
+        size = min(self.config.batch_size, len(self.x))
+        total = self.config.steps * size
+        passes = range(-(-total // len(self.x)))
+        rows = torch.cat([torch.randperm(len(self.x), generator=self.rng) for _ in passes])
+        return DataLoader(list(rows[:total].split(size)), batch_size=None)  # type: ignore[arg-type]

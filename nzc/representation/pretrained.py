@@ -3,7 +3,6 @@
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property
-from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +15,7 @@ from nzc.data.images import is_image
 from nzc.networks import outputs
 from nzc.representation import Encoder, Placement
 from nzc.settings import Count
+from nzc.storage.files import digest_of
 from nzc.training.trainer import TrainerSettings
 from nzc.types import AnyArray
 from nzc.validation import InputError, in_a_line
@@ -27,53 +27,52 @@ class Pretrained(Encoder):
 
     The last linear layer of torchvision's models is taken off. conf/representation/pretrained.yaml
     explains the fields.
+
+    digest  of the weights: it stands in the key of stored places
     """
 
     model: str | Callable[..., Any]
     weights: str | None = None
     size: Count | None = None
-    digest: str = field(
-        init=False, default=""
-    )  # of the weights: it stands in the key of stored places
+    digest: str = field(init=False, default="")
 
     def __post_init__(self) -> None:
-        name, file = self._source
-        names = self._names.__members__ if name == "weights" else {}
+        if not isinstance(self.model, str):
+            return
+        key = "weights" if self._is_torchvisions else "model"
+        file = self.weights if self._is_torchvisions else self.model
+        names = self._names.__members__ if self._is_torchvisions else {}
         if file in names:
-            object.__setattr__(self, "digest", names[file].url)
-        elif isinstance(file, str) and Path(file).is_file():
-            object.__setattr__(self, "digest", sha256(Path(file).read_bytes()).hexdigest())
-        elif not callable(file):
+            digest = names[file].url
+        elif file is not None and Path(file).is_file():
+            digest = digest_of(file)
+        else:
             known = ", ".join(["a file", *names])
-            raise InputError(
-                name, file, f"must be one of {known}: a model without weights knows nothing"
-            )
+            raise InputError(key, file, f"must be one of {known}: a model needs weights")
+        object.__setattr__(self, "digest", digest)
 
     def check(self, public: AnyArray) -> None:
-        (name, file), shape = self._source, public.shape[1:]
-        if name == "weights" and not (public.dtype == np.uint8 and is_image(shape, 1)):
-            allowed = "must be your own where rows are not images of bytes"
-            raise InputError("representation.encoder.model", self.model, allowed)
+        shape = public.shape[1:]
+        key = "representation.encoder.model"
+        if self._is_torchvisions and not (public.dtype == np.uint8 and is_image(shape, 1)):
+            raise InputError(key, self.model, "must be your own where rows are no images of bytes")
         try:
-            two, one = (outputs(self._loaded, public[:rows]) for rows in (2, 1))
+            two = outputs(self._vectors, public[:2])
+            one = outputs(self._vectors, public[:1])
             if not torch.allclose(two[:1], one, atol=1e-3):
                 raise ValueError("the vector of a row must not depend on the rows beside it")
         except Exception as error:  # models raise many types
             allowed = f"must make vectors of rows {list(shape)} ({in_a_line(error, 200)})"
-            raise InputError(f"representation.encoder.{name}", file, allowed) from error
+            raise InputError(key, self.model, allowed) from error
 
     def fit(self, public: AnyArray, trainer: TrainerSettings) -> Placement:
-        return Placement(
-            self._loaded.to(trainer.device_kind) if self._source[0] == "weights" else self._loaded
-        )
+        if self._is_torchvisions:
+            self._vectors.to(trainer.device_kind)
+        return Placement(self._vectors)
 
     @property
-    def _source(self) -> tuple[str, Any]:
-        """The key and value that say where the weights are: `weights` for torchvision's models,
-        else `model`.
-        """
-        torchvision = isinstance(self.model, str) and not self.model.endswith(".pt2")
-        return ("weights", self.weights) if torchvision else ("model", self.model)
+    def _is_torchvisions(self) -> bool:
+        return isinstance(self.model, str) and not self.model.endswith(".pt2")
 
     @cached_property
     def _names(self) -> Any:
@@ -81,55 +80,53 @@ class Pretrained(Encoder):
         from torchvision import models
 
         if self.model not in models.list_models(module=models):
-            raise InputError(
-                "model", self.model, "must be a .pt2 file, your own or in torchvision.models"
-            )
+            allowed = "must be a .pt2 file, your own or in torchvision.models"
+            raise InputError("model", self.model, allowed)
         return models.get_model_weights(self.model)
 
     @cached_property
-    def _loaded(self) -> "_Vectors":
+    def _vectors(self) -> "_Vectors":
         if not isinstance(self.model, str):
             return _Vectors(self.model)
-        if self._source[0] == "model":
-            return _Vectors(
-                torch.export.load(self.model).module().__call__
-            )  # as a layer it would refuse eval()
+        if not self._is_torchvisions:  # as a layer it would refuse eval()
+            return _Vectors(torch.export.load(self.model).module().__call__)
         from torchvision.models import get_model
 
-        named = self.weights in self._names.__members__
-        trained = self._names[self.weights if named else "DEFAULT"].transforms()
-        model = get_model(self.model, weights=self.weights if named else None)
-        head = [name for name, layer in model.named_modules() if isinstance(layer, nn.Linear)][-1:]
-        for name in head:
-            model.set_submodule(name, nn.Identity())
-        if not named:
+        name = self.weights if self.weights in self._names.__members__ else None
+        prepared = self._names[name or "DEFAULT"].transforms()
+        model = get_model(self.model, weights=name)
+        layers = [layer for layer, kind in model.named_modules() if isinstance(kind, nn.Linear)]
+        head = layers[-1:]
+        for layer in head:
+            model.set_submodule(layer, nn.Identity())
+        if name is None:
             state = torch.load(str(self.weights), map_location="cpu", weights_only=True)
-            model.load_state_dict(
-                {key: state[key] for key in state if key.rpartition(".")[0] not in head}
-            )
-        return _Vectors(model, self.size or trained.crop_size[0], trained.mean, trained.std)
+            body = {key: state[key] for key in state if key.rpartition(".")[0] not in head}
+            model.load_state_dict(body)
+        size = self.size or prepared.crop_size[0]
+        return _Vectors(model, size, prepared.mean, prepared.std)
 
 
 class _Vectors(nn.Module):
-    """Vectors of length 1 of a model. With a `size`, images are resized, get three channels and are
-    normalised.
+    """Vectors of length 1 of a model.
+
+    With a `size`, images are resized, get three channels and are normalised.
     """
 
     def __init__(
         self, model: Callable[..., Any], size: int | None = None, mean: Any = 0, std: Any = 1
     ) -> None:
         super().__init__()
-        self.model, self.size = model, size
-        self.mean, self.std = (
-            nn.Buffer(torch.tensor(value).view(-1, 1, 1)) for value in (mean, std)
-        )
+        self.model = model
+        self.size = size
+        self.mean = nn.Buffer(torch.tensor(mean).view(-1, 1, 1))
+        self.std = nn.Buffer(torch.tensor(std).view(-1, 1, 1))
 
     def forward(self, x: Tensor) -> Tensor:
-        return torch.cat(
-            [self._vectors(part) for part in x.split(100)]
-        )  # images of 224 × 224 take much memory
+        # Images of 224 × 224 take much memory.
+        return torch.cat([self._of_few(rows) for rows in x.split(100)])
 
-    def _vectors(self, x: Tensor) -> Tensor:
+    def _of_few(self, x: Tensor) -> Tensor:
         if self.size is not None:
             x = F.interpolate(x, size=(self.size, self.size), mode="bilinear", antialias=True)
             x = (x.expand(-1, 3, -1, -1) - self.mean) / self.std

@@ -1,5 +1,4 @@
-"""The baseline: what DP-SGD learns from the same private records, in the same representation, at
-the same ε and δ.
+"""The baseline: what DP-SGD learns from the same private records at the same ε and δ.
 
     records (private)  →  DPSGD.learn  →  weights (public)
 
@@ -22,8 +21,10 @@ from torch.nn import functional as F
 
 from nzc.accounting import Epsilon
 from nzc.accounting.data_independent import gaussian, gaussian_cost
+from nzc.data import DataSplits
 from nzc.data.rows import blocks
 from nzc.labeling.ledger_entry import total_epsilon
+from nzc.labeling.release import LabelingSession
 from nzc.labeling.run_ledger import question
 from nzc.networks import outputs
 from nzc.representation import Placement
@@ -36,7 +37,8 @@ from nzc.types import AnyArray, Floats, Ints
 #: The name of the baseline in place of an aggregator's.
 NAME = "dp_sgd"
 #: Steps of every fit, and the largest learning rate: nothing is tuned on the data.
-STEPS, LARGEST_RATE = 60, 128.0
+STEPS = 60
+LARGEST_RATE = 128.0
 #: Of the noise that exact arithmetic needs, 1 % more: a group of another size may change how other
 #: rows are rounded.
 _ROUNDING = 0.99
@@ -65,96 +67,115 @@ class DPSGD:
     def learn(
         self, x: Floats, y: Ints, groups: Ints | None, classes: int, rng: np.random.Generator
     ) -> Floats:
-        """Return weights [features, classes] for private rows x [rows, features] of length about 1."""
+        """Return weights [features, classes] for private rows x [rows, features] of length 1."""
         # The noise of all steps together moves a logit by 1, in standard deviations.
         rate = min(LARGEST_RATE, self.mu * self.units / (2 * STEPS))
-        weights, total = np.zeros((2, x.shape[1], classes))
+        weights = np.zeros((x.shape[1], classes))
+        total = np.zeros_like(weights)
         for step in range(STEPS):
-            gradient = gradients(x, y, groups, weights) + self.noise * rng.normal(
-                size=weights.shape
-            )
+            noise = self.noise * rng.normal(size=weights.shape)
+            gradient = gradients(x, y, groups, weights) + noise
             weights = weights - rate / self.units * gradient
-            total += weights * (step >= STEPS // 2)
+            if step >= STEPS // 2:
+                total += weights
         return total / (STEPS - STEPS // 2)
 
 
 def gradients(x: Floats, y: Ints, groups: Ints | None, weights: Floats) -> Floats:
-    """Return the sum of the cross-entropy's clipped gradients [features, classes], each of norm 1
-    at most.
-    """
-    error = softmax(
-        x @ weights, axis=1
-    )  # the gradient of a record is the outer product of x and the error
+    """Return the sum of the cross-entropy's clipped gradients [features, classes]."""
+    # The gradient of a record is the outer product of x and the error.
+    error = softmax(x @ weights, axis=1)
     error[np.arange(len(y)), y] -= 1
     norms = np.linalg.norm(x, axis=1) * np.linalg.norm(error, axis=1)
-    _, group, sizes = np.unique(np.arange(len(y)) if groups is None else groups, False, True, True)
+    keys = np.arange(len(y)) if groups is None else groups
+    _, group, sizes = np.unique(keys, return_inverse=True, return_counts=True)
     return np.asarray(x.T @ (error / (np.maximum(1, norms) * sizes[group])[:, None]))
 
 
 def learn(run: PreparedRun) -> tuple[FittedStudent, Epsilon, dict[str, Any]]:
-    """Learn from the private records, charge the ledger, and return the model, its cost and what
-    the result says.
+    """Learn from the private records, and charge the ledger.
+
+    Return the model, its cost and what the result says.
     """
-    session, splits, parts = run.session, run.splits, run.parts
-    policy, epsilon = session.policy, session.promise.epsilon
+    splits = run.splits
+    parts = run.parts
     assert splits is not None
     place = Placement(nn.Flatten())
     if parts.representation is not None:
         place = parts.representation.fit(splits.pool, parts.trainer)
     features = Placement(Scaled(place.network, splits.public.x))
-    x, y = (
-        np.concatenate([features(part) for part in blocks(splits.private.x)], dtype=np.float64),
-        splits.private.y,
-    )
-    learner = DPSGD.at(epsilon, policy.delta, splits.units)
-    of = question(learner, policy.seed, splits.classes, x, y, splits.groups)
+    x = np.concatenate([features(part) for part in blocks(splits.private.x)], dtype=np.float64)
+
+    learner = DPSGD.at(run.session.promise.epsilon, run.session.policy.delta, splits.units)
+    weights = _charged(run, learner, x, splits)
+
+    classifier = LinearNetwork(weights.T.copy(), np.zeros(splits.classes))
+    student = FittedStudent(nn.Sequential(features.network, classifier))
+    if parts.student is not None:
+        student = parts.student.decided(student, splits.public.x)
+    records = f"{splits.units:,} private {parts.teachers.unit(splits)}s"
+    facts = {
+        "aggregator": NAME,
+        "student": "linear",
+        "mechanism": repr(learner),
+        "queries": 0,
+        "refused": 0,
+        "neighbours": Teachers.neighbours(parts.teachers, splits),
+        "moved_votes": None,
+        "voters": "teachers",
+        "learned_from": f"{records}: {STEPS} steps, noise {learner.noise:.4g}",
+    }
+    return student, _cost(run.session), facts
+
+
+def _charged(run: PreparedRun, learner: DPSGD, x: Floats, splits: DataSplits) -> Floats:
+    """Return the weights that the learner draws, once their cost is in the ledger."""
+    ledger = run.session.ledger
+    y = splits.private.y
+    asked = question(learner, run.session.policy.seed, splits.classes, x, y, splits.groups)
     # Privacy boundary: private records become public weights, which are charged before anyone sees
     # them.
-    weights, nonce = session.ledger.draw(
-        [7], of, lambda rng: learner.learn(x, y, splits.groups, splits.classes, rng)
+    weights, nonce = ledger.draw(
+        [7], asked, lambda rng: learner.learn(x, y, splits.groups, splits.classes, rng)
     )
-    about = {"labels": weights.tobytes(), "description": repr(learner)}
-    session.ledger.add(question(of, weights, nonce), gaussian_cost(learner.mu), **about)
+    ledger.add(
+        question(asked, weights, nonce),
+        gaussian_cost(learner.mu),
+        labels=weights.tobytes(),
+        description=repr(learner),
+    )
+    return weights
+
+
+def _cost(session: LabelingSession) -> Epsilon:
+    """Return every ε of what was learned."""
+    epsilon = session.promise.epsilon
+    delta = session.policy.delta
     counted, trials = session.ledger.split()
-    costs = Epsilon(
+    return Epsilon(
         published=epsilon,
-        published_delta=policy.delta,
+        published_delta=delta,
         data_independent=epsilon,
-        ledger_released=total_epsilon(counted, policy.delta),
-        ledger_total=total_epsilon(trials + counted, policy.delta),
-    )
-    unit = parts.teachers.unit(splits)
-    facts = {
-        "aggregator": NAME, "student": "linear", "mechanism": repr(learner), "queries": 0, "refused": 0,
-        "neighbours": Teachers.neighbours(parts.teachers, splits), "moved_votes": None, "voters": "teachers",
-        "learned_from": f"{splits.units:,} private {unit}s: {STEPS} steps, noise {learner.noise:.4g}",
-    }  # fmt: skip
-    classifier = nn.Sequential(
-        features.network, LinearNetwork(weights.T.copy(), np.zeros(splits.classes))
-    )
-    student = FittedStudent(classifier)
-    return (
-        student if parts.student is None else parts.student.decided(student, splits.public.x),
-        costs,
-        facts,
+        ledger_released=total_epsilon(counted, delta),
+        ledger_total=total_epsilon(trials + counted, delta),
     )
 
 
 class Scaled(nn.Module):
-    """Rows as networks take them → features of length 1, and a constant. Public rows alone decide
-    mean and spread.
+    """Rows as networks take them → features of length 1, and a constant.
+
+    Public rows alone decide mean and spread.
     """
 
     def __init__(self, place: nn.Module, public: AnyArray) -> None:
         super().__init__()
-        places, self.place = outputs(place, public), place
+        places = outputs(place, public)
         spread = places.std(dim=0)
+        never_varies = spread <= 1e-4  # such a feature does not count
+        self.place = place
         self.mean = nn.Buffer(places.mean(dim=0))
-        self.spread = nn.Buffer(
-            torch.where(spread > 1e-4, spread, torch.inf)
-        )  # features that never vary do not count
+        self.spread = nn.Buffer(spread.masked_fill(never_varies, torch.inf))
 
     def forward(self, x: Tensor) -> Tensor:
-        return F.pad(
-            F.normalize((self.place(x).cpu() - self.mean) / self.spread, dim=1), (0, 1), value=0.5
-        )
+        scaled = (self.place(x).cpu() - self.mean) / self.spread
+        return F.pad(F.normalize(scaled, dim=1), (0, 1), value=0.5)

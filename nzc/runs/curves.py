@@ -31,16 +31,16 @@ POINTS = 60
 def curves_of(
     votes: Ints, rows: Ints, released: Ints, cost: tuple[Ints, dict[str, Floats]]
 ) -> Curves:
-    """Return the curves of votes [pool, classes], of which `rows` were asked, with labels
-    `released` [pool].
+    """Return the curves of votes [pool, classes], of which `rows` were asked.
 
-    cost  labels and ε so far (accounting.cost.cost_curve)
+    released  labels [pool]
+    cost      labels and ε so far (accounting.cost.cost_curve)
     """
-    gap, answered = gaps(votes)[:, 0].astype(np.int64), released != ABSTAIN
+    gap = gaps(votes)[:, 0].astype(np.int64)
+    answered = released != ABSTAIN
     sizes = np.arange(gap.max() + 1)
-    curves: Curves = {
-        "gap_above": (sizes, 1 - np.searchsorted(np.sort(gap), sizes, side="right") / len(gap))
-    }
+    below = np.searchsorted(np.sort(gap), sizes, side="right")
+    curves: Curves = {"gap_above": (sizes, 1 - below / len(gap))}
     counted = {
         "asked": gap[rows],
         "answered": gap[answered],
@@ -48,29 +48,26 @@ def curves_of(
     }
     for name, values in counted.items():
         counts = np.bincount(values, minlength=len(sizes))
-        curves[name] = np.arange(len(counts)), counts
-    return curves | {f"epsilon_{name}": (cost[0], epsilon) for name, epsilon in cost[1].items()}
+        curves[name] = (np.arange(len(counts)), counts)
+    labels, epsilons = cost
+    for name, epsilon in epsilons.items():
+        curves[f"epsilon_{name}"] = (labels, epsilon)
+    return curves
 
 
 def write_curves(folder: Path, curves: Curves) -> None:
     """Write curves.csv in the long format curve,x,y."""
-    lines = [
-        "curve,x,y",
-        *(
-            f"{name},{x},{y}"
-            for name, points in curves.items()
-            for x, y in zip(*points, strict=True)
-        ),
-    ]
-    write_private(folder / CURVES, "\n".join(lines) + "\n")
+    lines = ["curve,x,y\n"]
+    for name, points in curves.items():
+        lines += [f"{name},{x},{y}\n" for x, y in zip(*points, strict=True)]
+    write_private(folder / CURVES, "".join(lines))
 
 
 def read_curves(folder: Path) -> Curves:
     """Return what `write_curves` wrote in `folder`."""
     from pandas import read_csv  # takes half a second to import
 
-    curves = read_csv(folder / CURVES, dtype=str).groupby("curve", sort=False)
-    return {
-        str(name): (points["x"].to_numpy(float), points["y"].to_numpy(float))
-        for name, points in curves
-    }
+    curves: Curves = {}
+    for name, points in read_csv(folder / CURVES, dtype=str).groupby("curve", sort=False):
+        curves[str(name)] = (points["x"].to_numpy(float), points["y"].to_numpy(float))
+    return curves

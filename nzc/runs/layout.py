@@ -1,33 +1,42 @@
 """The files in the folder of a run or a sweep."""
 
+import math
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 from omegaconf import OmegaConf
 
+from nzc.runs import resolvers  # noqa: F401 - stored configurations contain them
 from nzc.storage.files import digest_of, make_own
 from nzc.validation import masked, masked_tree
 
 #: The folder in that of a run with the configuration that Hydra composed.
 RECORDED = ".hydra"
-#: A run: its result; its released labels and noisy counts, exported student, what that takes, its
-#: predictions for all public rows, and its learning curves, all public; curve data that depend on
-#: votes; where labels alone are private, its predictions for private records, which are never
-#: published. A run or a sweep: its figures.
-RESULT, LABELS, COUNTS = "result.json", "labels.csv", "counts.csv"
-STUDENT, STUDENT_INPUT = "student.pt2", "student.json"
-PREDICTIONS, LEARNING_CURVES, OF_PRIVATE = (
-    "predictions.csv",
-    "student.csv",
-    "private_predictions.csv",
-)
-CURVES, FIGURES = "curves.csv", "figures"
-#: A job of a sweep that failed: the file of the line that it printed; the line of a job that has
-#: not begun.
-ERROR, NOT_STARTED = "error.txt", "was not started"
+#: A run: its result.
+RESULT = "result.json"
+#: Its released labels, and the noisy counts that they follow from.
+LABELS = "labels.csv"
+COUNTS = "counts.csv"
+#: Its exported student, what that takes, its predictions for public rows, and its learning curves.
+STUDENT = "student.pt2"
+STUDENT_INPUT = "student.json"
+PREDICTIONS = "predictions.csv"
+LEARNING_CURVES = "student.csv"
+#: Predictions for private records, where labels alone are private: never published.
+OF_PRIVATE = "private_predictions.csv"
+#: Curves that depend on votes.
+CURVES = "curves.csv"
+#: The folder of the figures of a run or a sweep.
+FIGURES = "figures"
+#: The file with the line that a job printed when it failed; the line of one that has not begun.
+ERROR = "error.txt"
+NOT_STARTED = "was not started"
 #: A sweep: its configuration; its table, for people and for programs; its page.
-SWEEP, TABLE, TABLE_CSV, PAGE = "multirun.yaml", "table.md", "table.csv", "report.html"
+SWEEP = "multirun.yaml"
+TABLE = "table.md"
+TABLE_CSV = "table.csv"
+PAGE = "report.html"
 #: All files that a run may leave, and the figures that it may draw.
 RUN_FILES = (
     RESULT,
@@ -46,18 +55,17 @@ RUN_FIGURES = ("gaps", "cost", "confusion")
 
 def with_infinity(record: dict[str, Any]) -> dict[str, Any]:
     """Return a JSON object with "inf" as a float."""
-    return {key: float("inf") if value == "inf" else value for key, value in record.items()}
+    return {key: math.inf if value == "inf" else value for key, value in record.items()}
 
 
 def flatten(record: dict[str, Any], prefix: str = "") -> dict[str, Any]:
     """Return a nested record by dotted keys."""
     flat: dict[str, Any] = {}
     for key, value in record.items():
-        flat |= (
-            flatten(value, f"{prefix}{key}.")
-            if isinstance(value, dict)
-            else {prefix + str(key): value}
-        )
+        if isinstance(value, dict):
+            flat |= flatten(value, f"{prefix}{key}.")
+        else:
+            flat[f"{prefix}{key}"] = value
     return flat
 
 
@@ -67,26 +75,20 @@ def masked_file(path: Path) -> str:
     if path.suffix == ".json":
         return masked(text)
     tree = OmegaConf.to_container(OmegaConf.create(text))
-    return (
-        text
-        if (hidden := masked_tree(tree)) == tree
-        else OmegaConf.to_yaml(OmegaConf.create(hidden))
-    )
+    hidden = masked_tree(tree)
+    return text if hidden == tree else OmegaConf.to_yaml(OmegaConf.create(hidden))
 
 
 def read_overrides(folder: Path) -> list[str]:
-    """Return the overrides that Hydra recorded for the run in `folder`; none where it did not
-    begin.
-    """
+    """Return the overrides that Hydra recorded for the run in `folder`, if it began."""
     path = folder / RECORDED / "overrides.yaml"
     return [masked(text) for text in as_typed(OmegaConf.load(path))] if path.is_file() else []
 
 
 def as_typed(overrides: Any) -> list[str]:
-    """Return a configuration's list of overrides with interpolations as they are: ${oc.env:NAME}
-    may be a secret.
-    """
-    return [str(override) for override in OmegaConf.to_container(overrides, resolve=False)]  # type: ignore[union-attr]
+    """Return a list of overrides with their interpolations: ${oc.env:NAME} may be a secret."""
+    plain: Any = OmegaConf.to_container(overrides, resolve=False)
+    return list(map(str, plain))
 
 
 def write_error(job: Path, line: str) -> None:
@@ -102,28 +104,9 @@ def digests(folder: Path) -> dict[str, str]:
 
 
 def clear(folder: Path, names: Iterable[str], figures: Iterable[str] = ()) -> None:
-    """Remove the files of an earlier run or sweep of nzc in this folder, so that the two are not
-    mixed.
-    """
-    drawn = [f"{FIGURES}/{name}.{kind}" for name in figures for kind in ("svg", "png")]
-    for name in [*names, *drawn]:
+    """Remove the files of an earlier run or sweep in this folder, so that the two are not mixed."""
+    for name in names:
         (folder / name).unlink(missing_ok=True)
-
-
-def _without_budget(noise: float, *, _root_: Any) -> float | None:
-    """Return the noise of a preset; None where a budget is given, which then decides it."""
-    return noise if OmegaConf.select(_root_, "budget.epsilon") is None else None
-
-
-def _in_proportion(value: float, noise: float | None, usual: float, *, _root_: Any) -> float | None:
-    """Return a preset's value; where a budget decides the `noise` beside it, as much more as that
-    is than usual.
-    """
-    if OmegaConf.select(_root_, "budget.epsilon") is None:
-        return value
-    return None if noise is None else value * noise / usual
-
-
-# Stored configurations contain them, so every program that reads one needs them: not only a run.
-OmegaConf.register_new_resolver("without_budget", _without_budget, replace=True)
-OmegaConf.register_new_resolver("in_proportion", _in_proportion, replace=True)
+    for name in figures:
+        for kind in ("svg", "png"):
+            (folder / FIGURES / f"{name}.{kind}").unlink(missing_ok=True)

@@ -1,6 +1,4 @@
-"""The user's own metrics: any function of true labels and predictions, by scikit-learn,
-torchmetrics or the user.
-"""
+"""The user's own metrics: any function of true labels and predictions, by any library."""
 
 import math
 import warnings
@@ -15,13 +13,12 @@ import numpy as np
 from nzc.types import AnyArray, Floats, Ints
 from nzc.validation import InputError, in_a_line
 
-#: What a metric may be given as predictions, if the name of its parameter does not say it:
-#: `_takes_`.
+#: What a metric is given as predictions: `_takes_`, or else the name of its parameter says it.
 Takes = Literal["labels", "probabilities"]
 TAKES: tuple[str, ...] = get_args(Takes)
-#: Parameters that get probabilities, and all that come before the true labels where they are the
-#: first.
+#: Parameters that get probabilities.
 _PROBABILITIES = ("y_score", "y_prob", "y_proba", "pred_decision", "preds")
+#: Parameters that get predictions, which may stand before the true labels.
 _PREDICTIONS = (*_PROBABILITIES, "y_pred", "predictions", "predicted", "labels_pred")
 #: Functions of scikit-learn whose y_pred are probabilities.
 _OF_PROBABILITIES = ("log_loss", "d2_log_loss_score")
@@ -46,8 +43,9 @@ class OwnMetric:
     takes: Takes | None = None
 
     def __call__(self, truth: Ints, predicted: Ints, probs: Floats) -> float:
-        """Return the metric of labels [rows] and probabilities [rows, classes]. It may raise any
-        error.
+        """Return the metric of labels [rows] and probabilities [rows, classes].
+
+        It may raise any error.
         """
         metric = self.part() if isinstance(self.part.func, type) else self.part
         first, second, *_ = [*_parameters(metric), "", ""]
@@ -68,52 +66,49 @@ class OwnMetric:
             return _number(metric(*arguments))
 
     def _takes_probabilities(self, first: str, second: str) -> bool:
+        """Return whether it takes probabilities, by `takes` or its first two parameters."""
         if self.takes is not None:
             return self.takes == "probabilities"
-        of_sklearn = self.part.func.__module__.startswith("sklearn.")
-        by_name = of_sklearn and self.part.func.__name__ in _OF_PROBABILITIES
-        return by_name or first in _PROBABILITIES or second in _PROBABILITIES
+        function = self.part.func
+        if function.__module__.startswith("sklearn.") and function.__name__ in _OF_PROBABILITIES:
+            return True
+        return first in _PROBABILITIES or second in _PROBABILITIES
 
     def check(self, truth: Ints, classes: int) -> None:
-        """Raise InputError where it has no number for the test labels [rows] as their own
-        prediction.
-        """
+        """Raise InputError where it has no number for the test labels as their own prediction."""
         if not len(truth):  # no row of the test split has a label
             truth = np.arange(2 * classes) % classes
         try:
             self(truth, truth, np.eye(classes)[truth])
         except Exception as error:  # metrics raise many types
             allowed = "must give one number where the test labels are their own prediction"
-            raise InputError(
-                f"metrics.{self.name}", self.target, f"{allowed} ({_reason(error)})"
-            ) from error
+            key = f"metrics.{self.name}"
+            raise InputError(key, self.target, f"{allowed} ({_reason(error)})") from error
 
 
 def own_metrics(
     metrics: Sequence[OwnMetric], truth: Ints, predicted: Ints, probs: Floats
 ) -> tuple[dict[str, float | None], list[str]]:
-    """Return the metrics by name, None where one fails or is not finite; and a line for each of
-    these.
-    """
+    """Return the metrics by name, None where one fails or is not finite, and lines that say so."""
     values: dict[str, float | None] = {}
     lines = []
     for metric in metrics:
+        values[metric.name] = None
         try:
             value = metric(truth, predicted, probs)
             reason = f"it is {value}"
         except Exception as error:  # the run has cost privacy by now, so it must not be lost
             value = math.nan
             reason = _reason(error)
-        values[metric.name] = value if math.isfinite(value) else None
-        if not math.isfinite(value):
+        if math.isfinite(value):
+            values[metric.name] = value
+        else:
             lines.append(f"metrics.{metric.name} ({metric.target}) is not known: {reason}")
     return values, lines
 
 
 def _parameters(metric: Any) -> list[str]:
-    """Return the names of its parameters, of torchmetrics' classes those of `update`; none where
-    they are not known.
-    """
+    """Return the names of its parameters, of torchmetrics' classes those of `update`."""
     try:
         return list(signature(getattr(metric, "update", metric)).parameters)
     except ValueError:  # a function that is compiled

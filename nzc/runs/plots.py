@@ -1,5 +1,6 @@
 """Figures of a run, and the style of all figures: SVG and PNG, readable in grey."""
 
+import math
 from collections.abc import Iterator
 from contextlib import contextmanager
 from io import BytesIO
@@ -21,22 +22,33 @@ from nzc.types import Ints
 #: Width and height in inches: one column of a paper.
 SIZE = (4.2, 2.9)
 _STYLE: dict[Any, Any] = {
-    "font.size": 9, "axes.spines.top": False, "axes.spines.right": False, "axes.grid": True, "grid.color": "0.9",
-    "grid.linewidth": 0.6, "axes.axisbelow": True, "legend.frameon": False, "legend.fontsize": 8,
-    "lines.linewidth": 1.3, "lines.markersize": 5, "figure.constrained_layout.use": True, "savefig.dpi": 200,
+    "font.size": 9,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.grid": True,
+    "grid.color": "0.9",
+    "grid.linewidth": 0.6,
+    "axes.axisbelow": True,
+    "legend.frameon": False,
+    "legend.fontsize": 8,
+    "lines.linewidth": 1.3,
+    "lines.markersize": 5,
+    "figure.constrained_layout.use": True,
+    "savefig.dpi": 200,
     "path.simplify_threshold": 0.4,  # points: smaller files without a visible difference
     "svg.hashsalt": "nzc",  # the same figure gives the same file
-}  # fmt: skip
-#: Colour (Okabe and Ito 2008), marker and dashes of each line; any one of the three distinguishes
-#: the lines.
+}
+#: Colour (Okabe and Ito 2008), marker and dashes of each line: any one of the three is enough.
 LINES: list[dict[str, Any]] = [
-    {"color": color, "marker": marker, "linestyle": dashes}
-    for color, marker, dashes in [
-        ("black", "o", "-"), ("#0072B2", "s", (0, (5, 2))), ("#D55E00", "^", (0, (1, 1.2))),
-        ("#009E73", "D", (0, (5, 1.5, 1, 1.5))), ("#CC79A7", "v", (0, (3, 1, 1, 1, 1, 1))),
-        ("#56B4E9", "P", (0, (9, 2))), ("#E69F00", "X", (0, (2, 3))), ("#7F7F7F", "p", (0, (7, 2, 1, 2))),
-    ]
-]  # fmt: skip
+    {"color": "black", "marker": "o", "linestyle": "-"},
+    {"color": "#0072B2", "marker": "s", "linestyle": (0, (5, 2))},
+    {"color": "#D55E00", "marker": "^", "linestyle": (0, (1, 1.2))},
+    {"color": "#009E73", "marker": "D", "linestyle": (0, (5, 1.5, 1, 1.5))},
+    {"color": "#CC79A7", "marker": "v", "linestyle": (0, (3, 1, 1, 1, 1, 1))},
+    {"color": "#56B4E9", "marker": "P", "linestyle": (0, (9, 2))},
+    {"color": "#E69F00", "marker": "X", "linestyle": (0, (2, 3))},
+    {"color": "#7F7F7F", "marker": "p", "linestyle": (0, (7, 2, 1, 2))},
+]
 #: Curves of ε, and their names in a legend.
 COSTS = {
     "epsilon_exact": "exact",
@@ -53,16 +65,15 @@ def plot_run(folder: Path, curves: Curves, released: Ints, truth: Ints | None) -
     if curves:
         with new_figure(folder, "gaps") as axes:
             _gaps(axes, curves)
-    if costs := {
-        name: curve
-        for name, curve in curves.items()
-        if name in COSTS and np.isfinite(curve[1]).any()
-    }:
+    finite = [name for name in COSTS if name in curves and np.isfinite(curves[name][1]).any()]
+    if finite:
         with new_figure(folder, "cost") as axes:
-            _cost(axes, costs)
-    if truth is not None and (known := (released != ABSTAIN) & (truth != UNKNOWN)).any():
-        with new_figure(folder, "confusion", (3.3, 3.1)) as axes:
-            _confusion(axes, truth[known], released[known])
+            _cost(axes, {name: curves[name] for name in finite})
+    if truth is not None:
+        known = (released != ABSTAIN) & (truth != UNKNOWN)
+        if known.any():
+            with new_figure(folder, "confusion", (3.3, 3.1)) as axes:
+                _confusion(axes, truth[known], released[known])
 
 
 @contextmanager
@@ -80,25 +91,20 @@ def new_figure(folder: Path, name: str, size: tuple[float, float] = SIZE) -> Ite
 
 
 def _gaps(axes: Axes, curves: Curves) -> None:
-    (gap, asked), answered = curves["asked"], curves["answered"][1]
-    width = -(-len(gap) // BARS)
-    edges = np.arange(0, len(gap) + width, width)
-    parts = [("asked", asked, "0.82")] if (answered != asked).any() else []
-    for label, counts, grey in [*parts, ("answered", answered, "0.35")]:
-        style: dict[str, Any] = {
-            "facecolor": grey,
-            "edgecolor": "black",
-            "linewidth": 0.6,
-            "label": label,
-        }
-        axes.stairs(np.add.reduceat(counts, edges[:-1]), edges - 0.5, fill=True, **style)
-    axes.set(xlabel=AXES["asked"][0], ylabel=AXES["asked"][1], xlim=(-0.5, edges[-1] - 0.5))
+    largest = len(curves["asked"][0])
+    width = math.ceil(largest / BARS)
+    edges = (np.arange(0, largest + width, width) - 0.5).tolist()
+    style: dict[str, Any] = {"histtype": "stepfilled", "edgecolor": "black", "linewidth": 0.6}
+    for label, grey in (("asked", "0.82"), ("answered", "0.35")):
+        gap, counts = curves[label]
+        axes.hist(gap, edges, weights=counts, facecolor=grey, label=label, **style)
+    x, y = AXES["asked"]
+    axes.set(xlabel=x, ylabel=y, xlim=(edges[0], edges[-1]))
     axes.set_yscale("log", nonpositive="clip")  # cheap queries are frequent, expensive ones rare
     axes.set_ylim(0.7)
     axes.yaxis.set_major_formatter("{x:,g}")
     axes.yaxis.set_minor_formatter("")
-    if parts:
-        axes.legend(loc="upper left")
+    axes.legend(loc="upper left")
 
 
 def _cost(axes: Axes, costs: Curves) -> None:
@@ -113,8 +119,15 @@ def _confusion(axes: Axes, truth: Ints, labels: Ints) -> None:
 
     numbers = max(truth.max(), labels.max()) < _CELLS
     ConfusionMatrixDisplay.from_predictions(
-        truth, labels, normalize="true", ax=axes, cmap="Greys", colorbar=not numbers, include_values=numbers,
-        values_format=".2g", text_kw={"fontsize": 5.5},
-    )  # fmt: skip
+        truth,
+        labels,
+        normalize="true",
+        ax=axes,
+        cmap="Greys",
+        colorbar=not numbers,
+        include_values=numbers,
+        values_format=".2g",
+        text_kw={"fontsize": 5.5},
+    )
     axes.set(xlabel="released label", ylabel="true class (shares of a row)")
     axes.grid(False)

@@ -1,35 +1,30 @@
-"""The result of one run: result.json, its seconds, when and with which versions it was made, and
-its public part.
-"""
+"""The result of one run: result.json, its keys, and its public part."""
 
 import json
 import platform
+import re
 import subprocess
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, field, fields, replace
 from datetime import UTC, datetime
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import Any
 
 from nzc.accounting.epsilon import Epsilon
 from nzc.data import splits
-from nzc.runs.formatting import RECALL
-from nzc.runs.layout import RESULT, with_infinity
+from nzc.runs.figures import FIGURES, Stage, figure_of, tracked_as
+from nzc.runs.figures import is_taken as is_taken
+from nzc.runs.layout import RESULT, flatten, with_infinity
 from nzc.runs.metrics import Metrics
 from nzc.storage.files import write_private
 from nzc.teachers import base
 from nzc.types import Floats, Ints, StageLog
 from nzc.version import __version__
 
-#: The keys of `seconds` in result.json: what the user waited for these numbers in all; before the
-#: first stage, for imports and data; and for each stage.
-Stage = Literal[
-    "total", "preparation", "representation", "teachers", "votes", "labels", "accounting", "student"
-]
 #: The packages whose versions can change a result.
 _PACKAGES = {
     "torch": "torch",
@@ -38,27 +33,23 @@ _PACKAGES = {
     "numpy": "numpy",
     "scipy": "scipy",
 }
-#: The keys and sections of result.json whose numbers a tracker records (`tracked_as`).
-TRACKED = (
-    "answered",
-    "label_accuracy",
-    "accuracy",
-    "order",
-    "epsilon",
-    "teachers",
-    "metrics",
-    "seconds",
-)
 #: What a result has beside the content of result.json.
 _NOT_WRITTEN = ("folder", "labels", "predictions", "probabilities")
 
 
 class Clock:
-    """Measures the seconds of each stage of a run, whose preparation began at `begun` and ends now."""
+    """Measures the seconds of each stage of a run, whose preparation began at `begun`."""
 
     def __init__(self, begun: float, say: StageLog | None = None) -> None:
-        self.say, self._last = say, dict[Stage, float]()
-        self.seconds: dict[Stage, float] = {"preparation": round(time.time() - begun, 3)}
+        self.begun = begun
+        self.say = say
+        self.seconds: dict[Stage, float] = {}
+        self._last: dict[Stage, float] = {}
+        self.since_begun("preparation")
+
+    def since_begun(self, stage: Stage) -> None:
+        """Let a stage have begun with the preparation, and end now."""
+        self.seconds[stage] = round(time.time() - self.begun, 3)
 
     @contextmanager
     def __call__(self, stage: Stage) -> Iterator[None]:
@@ -68,9 +59,7 @@ class Clock:
         self.seconds[stage] = round(self.seconds.get(stage, 0.0) + self._last[stage], 3)
 
     def done(self, stage: Stage, what: str, name: str = "") -> None:
-        """Report `what` a stage did, and how long it took the last time; `name`: another name of
-        the stage.
-        """
+        """Report `what` a stage did the last time, and how long it took; `name`: its other name."""
         if self.say is not None:
             self.say(name or stage, what, self._last[stage])
 
@@ -82,21 +71,15 @@ def now() -> str:
 
 @cache
 def versions() -> dict[str, str]:
-    """Return name → version, as of the first call. In a checkout, `commit` is marked where files
-    differ from it.
+    """Return name → version, as of the first call.
+
+    In a checkout, `commit` is marked where files differ from it.
     """
-    home, known = Path(__file__).parents[2], {"nzc": __version__}
-    describe = [
-        "git",
-        "-C",
-        str(home),
-        "describe",
-        "--always",
-        "--abbrev=12",
-        "--exclude=*",
-        "--dirty=, with changes",
-    ]
+    known = {"nzc": __version__}
+    home = Path(__file__).parents[2]
     if (home / ".git").exists():  # above an installed package may be another project
+        options = ["--always", "--abbrev=12", "--exclude=*", "--dirty=, with changes"]
+        describe = ["git", "-C", str(home), "describe", *options]
         with suppress(OSError, subprocess.CalledProcessError):  # git is not installed
             known["commit"] = subprocess.check_output(
                 describe, text=True, stderr=subprocess.DEVNULL
@@ -119,9 +102,29 @@ class RoundResult:
     epsilon: float | None  # exact ε of this round alone
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class RunResult:
-    """All figures of one run, as in result.json. None: it does not apply or was not asked for."""
+    """All figures of one run, as in result.json. None: it does not apply or was not asked for.
+
+    refused           queries that were not asked: the budget or the number of answers was reached
+    neighbours        which private datasets ε compares
+    unit              of privacy: record, label, group (a person's records together), or teacher
+                      (votes from a file)
+    bound             which bound was chosen to be published
+    warnings          what a reader of the accuracy must know, a line each
+    folder            of the run, which also has the student
+    ledger_trials     trials of other runs, which `epsilon.ledger_released` does not count
+    ledger_releases   releases of other runs, which it counts
+    learned_from      in words: which labels the student learned from
+    grouped_by        what names the groups that are the unit of privacy
+    moved_votes       in words: on which rows the votes may differ at neighbours
+    voters            teachers, or records in their own cells
+    learned_accuracy  share of right labels among all that the student learned from
+    labels            [public rows] released; -1: none
+    predictions       [public rows] labels by the student
+    probabilities     [public rows, classes] by the student; without one, by released counts
+    individual        ε by budget group, at the δ of `epsilon.published`
+    """
 
     dataset: str
     aggregator: str
@@ -132,9 +135,7 @@ class RunResult:
     delta: float
     queries: int
     answered: int
-    refused: (
-        int  # queries that were not asked, because the budget or the number of answers was reached
-    )
+    refused: int
     reinforced: int
     label_accuracy: float | None
     accuracy: float | None
@@ -142,67 +143,48 @@ class RunResult:
     epsilon: Epsilon
     rounds: list[RoundResult]
     data: dict[splits.SummaryKey, Any] | None
-    neighbours: str  # which private datasets ε compares
-    unit: str  # of privacy: record, label, group (a person's records together), or teacher (votes from a file)
-    bound: str  # which bound was chosen to be published
+    neighbours: str
+    unit: str
+    bound: str
     seconds: dict[Stage, float] = field(default_factory=dict)
     finished: str = field(default_factory=now)
     versions: dict[str, str] = field(default_factory=dict)
-    metrics: Metrics = field(default_factory=Metrics)  # of the student on the test split
-    warnings: list[str] = field(
-        default_factory=list
-    )  # what a reader of the accuracy must know, a line each
-    folder: Path | None = None  # the run's folder, which also has the student
-    ledger_trials: int | None = (
-        None  # trials of other runs, which `epsilon.ledger_released` does not count
-    )
-    ledger_releases: int | None = None  # releases of other runs, which it counts
-    learned_from: str | None = None  # in words: which labels the student learned from
-    grouped_by: str | None = None  # what names the groups that are the unit of privacy
-    moved_votes: str | None = None  # in words: on which rows the votes may differ at neighbours
-    voters: str = "teachers"  # or records in their own cells
-    learned_accuracy: float | None = (
-        None  # share of right labels among all that the student learned from
-    )
-    labels: Ints | None = field(
-        default=None, repr=False, compare=False
-    )  # [public rows] released; -1: none
-    predictions: Ints | None = field(
-        default=None, repr=False, compare=False
-    )  # [public rows] labels by the student
-    #: [public rows, classes] by the student; without one, those that follow from released counts
+    metrics: Metrics = field(default_factory=Metrics)
+    warnings: list[str] = field(default_factory=list)
+    folder: Path | None = None
+    ledger_trials: int | None = None
+    ledger_releases: int | None = None
+    learned_from: str | None = None
+    grouped_by: str | None = None
+    moved_votes: str | None = None
+    voters: str = "teachers"
+    learned_accuracy: float | None = None
+    labels: Ints | None = field(default=None, repr=False, compare=False)
+    predictions: Ints | None = field(default=None, repr=False, compare=False)
     probabilities: Floats | None = field(default=None, repr=False, compare=False)
-    individual: dict[str, float] = field(
-        default_factory=dict
-    )  # ε by budget group, at the δ of `epsilon.published`
+    individual: dict[str, float] = field(default_factory=dict)
 
     @property
     def public(self) -> "RunResult":
-        """The result without what depends on votes or private records other than through released
-        labels.
+        """The result without what depends on votes or private records, but for released labels.
 
         Accuracies are of public rows and of the test split. How many records the groups have is
         private.
         """
-        data: dict[splits.SummaryKey, Any] | None = self.data and {**self.data, "digest": "private"}
-        if data is not None and self.unit == "group":
-            del data["private"]
-        return replace(
-            self,
-            teachers={
-                name: value if name == "count" else None for name, value in self.teachers.items()
-            },
-            epsilon=self.epsilon.public(self.bound),
-            ledger_trials=None,
-            ledger_releases=None,
-            rounds=[replace(part, epsilon=None) for part in self.rounds],
-            seconds={
-                "total": self.seconds["total"]
-            },  # the time of one stage tells more of the votes
-            # The error of a user's own metric may quote labels of the test split.
-            warnings=[line for line in self.warnings if not line.startswith("metrics.")],
-            data=data,
-        )
+        hidden: dict[str, Any] = {"teachers": dict(self.teachers)}
+        for key, figure in FIGURES.items():
+            if figure.private:
+                section, _, name = key.rpartition(".")
+                hidden.get(section, hidden)[name] = None
+        if self.data is not None:
+            hidden["data"] = {**self.data, "digest": "private"}
+            if self.unit == "group":
+                del hidden["data"]["private"]
+        # The error of a user's own metric may quote labels of the test split.
+        hidden["warnings"] = [line for line in self.warnings if not line.startswith("metrics.")]
+        hidden["seconds"] = {"total": self.seconds["total"]}  # a stage tells more of the votes
+        hidden["rounds"] = [replace(past, epsilon=None) for past in self.rounds]
+        return replace(self, epsilon=self.epsilon.public(self.bound), **hidden)
 
     @property
     def interval(self) -> tuple[float, float] | None:
@@ -222,19 +204,16 @@ class RunResult:
         return self.delta if delta is None else delta
 
     def as_dict(self) -> dict[str, Any]:
-        """Return the content of result.json. Infinite numbers become "inf", and `order` is a key of
-        its own.
-        """
+        """Return the content of result.json: infinite numbers are "inf", `order` is at the top."""
         record = {key: value for key, value in vars(self).items() if key not in _NOT_WRITTEN}
-        record["epsilon"] = asdict(self.epsilon)
+        epsilon = asdict(self.epsilon)
+        record["order"] = epsilon.pop("order")
+        record["epsilon"] = epsilon
         record["metrics"] = self.metrics.as_dict()
-        record["order"] = record["epsilon"].pop("order")
         record["accuracy_interval"] = self.interval
         text = json.dumps(record, default=asdict)
-        plain: dict[str, Any] = json.loads(
-            text, parse_constant={"Infinity": "inf"}.get
-        )  # NaN: None
-        return plain
+        plain: dict[str, Any] = json.loads(text, parse_constant={"Infinity": "inf"}.get)
+        return plain  # NaN is None
 
     def write(self, folder: Path) -> None:
         """Write result.json into `folder`."""
@@ -242,57 +221,35 @@ class RunResult:
 
     @classmethod
     def read(cls, folder: Path) -> "RunResult":
-        """Return the result in `folder`. Keys that an earlier version did not write have their
-        default.
-        """
-        record = json.loads(
-            (folder / RESULT).read_text(encoding="utf-8"), object_hook=with_infinity
-        )
+        """Return the result in `folder`. Keys that are missing have their default."""
+        text = (folder / RESULT).read_text(encoding="utf-8")
+        record = json.loads(text, object_hook=with_infinity)
         record["epsilon"] = Epsilon(**record["epsilon"], order=record["order"])
-        record["rounds"] = [RoundResult(**part) for part in record["rounds"]]
+        record["rounds"] = [RoundResult(**past) for past in record["rounds"]]
         record["metrics"] = Metrics.read(record.get("metrics", {}))
         record["folder"] = folder
         record.setdefault("bound", record.get("publish"))  # its name in older versions
         return cls(**{part.name: record[part.name] for part in fields(cls) if part.name in record})
 
 
-@cache
 def result_keys() -> list[str]:
-    """Return the keys that result.json can hold, dotted; a section whose own keys are not known
-    ends with a dot.
-    """
-    inside = {
-        "teachers": get_args(base.SummaryKey),
-        "data": get_args(splits.SummaryKey),
-        "seconds": get_args(Stage),
-    }
-    inside["epsilon"] = tuple(part.name for part in fields(Epsilon))
-    inside["metrics"] = tuple(Metrics().as_dict())
-    written = [
-        *(part.name for part in fields(RunResult) if part.name not in _NOT_WRITTEN),
-        "accuracy_interval",
-    ]
-    keys = [f"{name}.{key}".removesuffix(".") for name in written for key in inside.get(name, [""])]
-    other = {
-        "epsilon.order": "order",
-        "metrics.recall": RECALL,
-        "versions": "versions.",
-        "individual": "individual.",
-    }
-    return [other.get(key, key) for key in keys]
+    """Return the keys that result.json can hold, dotted; one that ends with a dot begins others."""
+    return list(FIGURES)
 
 
-def tracked_as(key: str) -> str:
-    """Return the name at a tracker of a key of result.json: seconds.total → seconds_total,
-    metrics.f1 → f1.
-    """
-    return key.removeprefix("metrics.").replace(".", "_")
+def tracked_figures(result: RunResult) -> dict[str, float | None]:
+    """Return the numbers that a tracker records, by their names there."""
+    record = with_infinity(flatten(result.as_dict()))
+    values = {tracked_as(key): value for key, value in record.items() if figure_of(key).tracked}
+    values["epsilon"] = result.epsilon.published
+    values |= by_class("recall", result.metrics.recall)
+    return values | by_class("epsilon_of", result.individual)
 
 
-def is_taken(name: str) -> bool:
-    """Return whether a figure of nzc has this name in `metrics`, at a tracker or at the top of
-    result.json.
-    """
-    names = [tracked_as(key) for key in result_keys()]
-    sections = [*(name for name in names if name.endswith("_")), "epsilon"]
-    return name in ("own", "recall", *names) or name.startswith(tuple(sections))
+def by_class(metric: str, values: Mapping[str, float | None]) -> dict[str, float | None]:
+    """Return values by METRIC_CLASS, or by numbers where MLflow cannot tell the names apart."""
+    names = [re.sub(r"[^\w. -]", "_", name) for name in values]  # MLflow refuses other characters
+    different = len({name.casefold() for name in names}) == len(names)
+    if not different or max(map(len, names), default=0) > 200:
+        names = list(map(str, range(len(values))))
+    return {f"{metric}_{name}": value for name, value in zip(names, values.values(), strict=True)}

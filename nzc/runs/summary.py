@@ -1,19 +1,18 @@
-"""What a person reads of a finished run: a table at its end, a line of a sweep's job, and the words
-at the tracker.
-"""
+"""What a person reads of a finished run: its table, a line, and the words at the tracker."""
 
 import math
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 
 from rich.table import Column, Table
 
 from nzc.accounting.epsilon import SANITISED
 from nzc.labeling.randomness import SYSTEM
 from nzc.runs.formatting import EPSILONS, figure, heading, number, percent, short_mechanism, some
-from nzc.runs.metrics import Metrics, is_far_from_even
+from nzc.runs.metrics import MEASURES, Metrics, is_far_from_even
 from nzc.runs.result import RunResult
 
+#: Name, value and meaning.
 Row = tuple[str, str, str]
 #: Whom ε protects, by the unit of privacy.
 _PROTECTED = {
@@ -26,16 +25,25 @@ _SCREENED = re.compile(r"screen=|threshold=")
 
 def result_table(result: RunResult) -> Table:
     """Return the table that ends a run."""
-    columns = Column(style="bold"), Column(justify="right"), Column(style="dim")
-    title = f"{result.dataset} · {result.aggregator} · {result.student}"
-    table = Table(*columns, title=title, title_style="bold", show_header=False)
+    table = Table(
+        Column(style="bold"),
+        Column(justify="right"),
+        Column(style="dim"),
+        title=_title(result),
+        title_style="bold",
+        show_header=False,
+        caption=_caption(result),
+        caption_justify="left",
+    )
     for rows in (_student(result), _labels(result), _costs(result)):
         for row in rows:
             table.add_row(*row)
         table.add_section()
-    table.caption = _caption(result)
-    table.caption_justify = "left"
     return table
+
+
+def _title(result: RunResult) -> str:
+    return f"{result.dataset} · {result.aggregator} · {result.student}"
 
 
 def _caption(result: RunResult) -> str:
@@ -46,97 +54,97 @@ def _caption(result: RunResult) -> str:
     delta = f"δ = {result.delta:g}"
     if result.published_delta != result.delta:
         delta += ", unless another δ is given"
-    return (
-        f"Each ε is at {delta}, and protects {whom}. The run took {result.seconds['total']:.1f} s."
-    )
+    seconds = f"{result.seconds['total']:.1f} s"
+    return f"Each ε is at {delta}, and protects {whom}. The run took {seconds}."
 
 
 def _student(result: RunResult) -> Iterator[Row]:
-    metrics, known = result.metrics, "on the test split"
-    if result.accuracy is None:
+    """Yield the student's accuracy, and the metrics beside it."""
+    metrics = result.metrics
+    known = "on the test split"
+    if result.interval is not None:
+        known += "; 95 % interval {} to {}".format(*map(percent, result.interval))
+    elif result.student == "none":
+        known = "there is no student"
+    elif result.accuracy is None:
         known = "not known, because there is no test split"
-        if result.student == "none":
-            known = "there is no student"
-    ends = (
-        "; 95 % interval {} to {}".format(*map(percent, result.interval)) if result.interval else ""
-    )
-    yield "student accuracy", percent(result.accuracy), f"{known}{ends}"
-    if metrics.majority is not None and metrics.balanced_accuracy is not None:
-        yield from _classes(metrics)
+    yield "student accuracy", percent(result.accuracy), known
+    if metrics.balanced_accuracy is not None:
+        yield from _by_class(metrics)
     for name, value in metrics.own.items():
         yield name, figure(value, f"metrics.{name}"), f"metrics.{name}, on the test split"
 
 
-def _classes(metrics: Metrics) -> Iterator[Row]:
+def _by_class(metrics: Metrics) -> Iterator[Row]:
+    """Yield what unequal classes do not flatter, and the classes that the student misses most."""
     if is_far_from_even(metrics.majority, len(metrics.recall)):
-        figures = {"AUC": metrics.auc, "average precision": metrics.average_precision}
-        ranks = "".join(
-            f"; {name} {percent(value)}" for name, value in figures.items() if value is not None
-        )
-        yield (
-            "majority rate",
-            percent(metrics.majority),
-            "accuracy of always answering the most frequent class",
-        )
-        yield (
-            "balanced accuracy",
-            percent(metrics.balanced_accuracy),
-            f"mean recall of all classes{ranks}",
-        )
+        flattering = "accuracy of always answering the most frequent class"
+        yield "majority rate", percent(metrics.majority), flattering
+        meaning = "mean recall of all classes"
+        for name in MEASURES:
+            value = getattr(metrics, name)
+            if name not in ("majority", "balanced_accuracy") and value is not None:
+                meaning += f"; {heading(f'metrics.{name}')} {percent(value)}"
+        yield "balanced accuracy", percent(metrics.balanced_accuracy), meaning
     (worst, share), *others = metrics.lowest
     meaning = f"of class {worst}"
     if others:
-        meaning += "; then " + ", ".join(
-            f"class {name} {percent(recall)}" for name, recall in others
-        )
+        classes = [f"class {name} {percent(recall)}" for name, recall in others]
+        meaning += f"; then {', '.join(classes)}"
     yield "lowest recall", percent(share), meaning
 
 
 def _labels(result: RunResult) -> Iterator[Row]:
-    teachers = result.teachers
+    """Yield the mechanism, the teachers, and the labels: how many, and how many are right."""
     yield "mechanism", "", short_mechanism(result.mechanism)
     if not result.queries:
         yield "learned from", "", result.learned_from or ""
         return
-    if count := teachers["count"]:
-        mean, plurality = percent(teachers["mean_accuracy"]), percent(teachers["ensemble_accuracy"])
-        shares = f"{mean} of their votes are right, and {plurality} of their pluralities"
-        yield result.voters, f"{count:,}", "" if teachers["mean_accuracy"] is None else shares
-    asked, refused = result.queries - result.refused, ""
+    teachers = result.teachers
+    count = teachers["count"]
+    if count:
+        shares = ""
+        if teachers["mean_accuracy"] is not None:
+            shares = f"{percent(teachers['mean_accuracy'])} of their votes are right, and "
+            shares += f"{percent(teachers['ensemble_accuracy'])} of their pluralities"
+        yield result.voters, f"{count:,}", shares
+    yield "labels", f"{result.answered:,}", _released_for(result)
+    known = "of those released"
+    if result.label_accuracy is None:
+        known = "not known, because these rows have no true labels"
+    elif result.learned_accuracy not in (None, result.label_accuracy):
+        known += f"; {percent(result.learned_accuracy)} of all that the student learned from"
+    yield "label accuracy", percent(result.label_accuracy), known
+    if result.reinforced:
+        own = "labels that the student gave itself, at no cost"
+        yield "reinforced", f"{result.reinforced:,}", own
+
+
+def _released_for(result: RunResult) -> str:
+    """Return for how many queries labels were released, and why no more were asked."""
+    text = f"released for {result.queries - result.refused:,} queries"
+    if len(result.rounds) > 1:
+        text += f" in {len(result.rounds)} rounds"
     if result.refused:
         why = ": the budget or the answers were used up"
         if _SCREENED.search(result.mechanism):
             why = ", but are paid for: noise decided where asking ended"
-        refused = f"; {result.refused:,} more were not asked{why}"
-    rounds = f" in {len(result.rounds)} rounds" if len(result.rounds) > 1 else ""
-    yield "labels", f"{result.answered:,}", f"released for {asked:,} queries{rounds}{refused}"
-    learned = f"; {percent(result.learned_accuracy)} of all that the student learned from"
-    known = "of those released" + (
-        "" if result.learned_accuracy in (None, result.label_accuracy) else learned
-    )
-    if result.label_accuracy is None:
-        known = "not known, because these rows have no true labels"
-    yield "label accuracy", percent(result.label_accuracy), known
-    if result.reinforced:
-        yield (
-            "reinforced",
-            f"{result.reinforced:,}",
-            "labels that the student gave itself, at no cost",
-        )
+        text += f"; {result.refused:,} more were not asked{why}"
+    return text
 
 
 def _costs(result: RunResult) -> Iterator[Row]:
-    """Yield at most four ε: where an audit and earlier releases both have a line, the paper's
-    number has none.
-    """
+    """Yield at most four ε: beside two that were asked for, the paper's number has no line."""
     epsilon = result.epsilon
-    rows = {"published": _published(result), "exact": _exact(result)}
-    asked = {"audited": EPSILONS["audited"]} if epsilon.audited is not None else {}
+    asked = {}
+    if epsilon.audited is not None:
+        asked["audited"] = EPSILONS["audited"]
     if result.rng == SYSTEM and result.ledger_releases:
         asked["ledger_released"] = _released(result)
+    rows = {"published": _published(result), "exact": _exact(result)}
     if len(asked) < 2:
-        own = "paper" if epsilon.claimed is None else "claimed"
-        rows[own] = EPSILONS[own]
+        papers = "paper" if epsilon.claimed is None else "claimed"
+        rows[papers] = EPSILONS[papers]
     for name, meaning in (rows | asked).items():
         value = getattr(epsilon, name)
         if value is not None:
@@ -164,7 +172,8 @@ def _exact(result: RunResult) -> str:
     meaning = "what these labels cost at these votes"
     if epsilon.published == math.inf != epsilon.exact:
         meaning += " only, as other votes may cost any ε"
-    upper, lower = number(epsilon.exact), number(epsilon.exact_lower, "exact_lower")
+    upper = number(epsilon.exact)
+    lower = number(epsilon.exact_lower, "exact_lower")
     if epsilon.exact_lower is not None and lower != upper:
         meaning += f": between {lower} and {upper}"
     return f"{meaning}; private"
@@ -179,49 +188,38 @@ def _released(result: RunResult) -> str:
 
 def result_line(result: RunResult, name: str) -> str:
     """Return the result in one line, for the job `name` of a sweep."""
-    name = name or f"{result.dataset} · {result.aggregator} · {result.student}"
-    labels = (
-        f"{result.answered:,} released, labels {percent(result.label_accuracy)}, "
-        if result.queries
-        else ""
-    )
-    return (
-        f"{name}: {labels}student {percent(result.accuracy)}, ε {number(result.epsilon.published)}"
-    )
+    line = f"{name or _title(result)}: "
+    if result.queries:
+        line += f"{result.answered:,} released, labels {percent(result.label_accuracy)}, "
+    return f"{line}student {percent(result.accuracy)}, ε {number(result.epsilon.published)}"
 
 
 def describe(result: RunResult) -> str:
     """Return one line that describes a finished run: its accuracies, and what its labels cost."""
-    shares = {"student accuracy": result.accuracy, "label accuracy": result.label_accuracy}
-    accuracies = [f"{of} {percent(share)}" for of, share in shares.items() if share is not None]
-    epsilon, delta = number(result.epsilon.published), f"{result.published_delta:g}"
-    cost = f"ε published {epsilon} at δ = {delta}, unit of privacy: {result.unit}"
-    return "; ".join([*accuracies, f"{result.answered:,} labels released", cost])
+    text = ""
+    for whose, share in (("student", result.accuracy), ("label", result.label_accuracy)):
+        if share is not None:
+            text += f"{whose} accuracy {percent(share)}; "
+    epsilon = f"{number(result.epsilon.published)} at δ = {result.published_delta:g}"
+    text += f"{result.answered:,} labels released; ε published {epsilon}, "
+    return f"{text}unit of privacy: {result.unit}"
 
 
 def describe_student(result: RunResult) -> tuple[str, dict[str, str]]:
-    """Return description and tags of a student as a model: what it learned from, and what may be
-    said of its cost.
-    """
-    epsilon, delta = number(result.epsilon.published), f"{result.published_delta:g}"
-    facts = {"dataset": result.dataset, "unit": result.unit, "epsilon": epsilon, "delta": delta}
-    text = f"Learned from {result.learned_from}, and from public rows of {result.dataset}. "
-    text += f"The mechanism was {result.mechanism}. "
-    text += f"It is (ε, δ)-differentially private with ε = {epsilon} and δ = {delta}, "
-    text += f"where one private {result.unit} changes."
+    """Return description and tags of a student as a model: whence it learned, and at what cost."""
+    tags = {
+        "dataset": result.dataset,
+        "unit": result.unit,
+        "epsilon": number(result.epsilon.published),
+        "delta": f"{result.published_delta:g}",
+        "aggregator": result.aggregator,
+        "mechanism": result.mechanism,
+    }
+    text = (
+        f"Learned from {result.learned_from}, and from public rows of {result.dataset}. "
+        f"The mechanism was {result.mechanism}. It is (ε, δ)-differentially private with "
+        f"ε = {tags['epsilon']} and δ = {tags['delta']}, where one private {result.unit} changes."
+    )
     if result.unit == "label":
         text += " It learned from features of private records too: nothing protects these."
-    return text, facts | {"aggregator": result.aggregator, "mechanism": result.mechanism}
-
-
-def by_class(metric: str, values: Mapping[str, float | None]) -> dict[str, float | None]:
-    """Return values by METRIC_CLASS; by the classes' numbers where MLflow takes two names for one,
-    or for none.
-    """
-    names = [re.sub(r"[^\w. -]", "_", name) for name in values]  # MLflow refuses other characters
-    if (
-        len({name.casefold() for name in names}) < len(names)
-        or max(map(len, names), default=0) > 200
-    ):
-        names = [str(number) for number in range(len(values))]
-    return {f"{metric}_{name}": value for name, value in zip(names, values.values(), strict=True)}
+    return text, tags

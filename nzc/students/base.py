@@ -1,4 +1,4 @@
-"""The interface of students: what they see, settings of any kind, and what has learned."""
+"""The interface of students: what they see, their common settings, and what has learned."""
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, field, replace
@@ -19,13 +19,13 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, repr=False)
 class StudentData:
-    """All that a student ever sees: public rows x [rows, ...], and labels [rows], ABSTAIN where
-    none is released.
+    """All that a student ever sees: public rows x [rows, ...], and their released labels [rows].
 
-    soft   class probabilities [rows, classes] of the rows that have a label, which is then the
-           likeliest class
-    mixed  from 0 to 1: how much classes mix among rows that are alike, so that soft labels stay in
-           doubt
+    labels  ABSTAIN where none is released
+    soft    class probabilities [rows, classes] of the rows that have a label, which is then the
+            likeliest class
+    mixed   from 0 to 1: how much classes mix among rows that are alike, so that soft labels stay in
+            doubt
     """
 
     x: AnyArray
@@ -42,23 +42,25 @@ class StudentData:
     @property
     def probabilities(self) -> Floats:
         """Class probabilities [labeled rows, classes]: the soft labels, or 1 for the label."""
-        certain = np.eye(self.classes)[self.labels[self.labeled]]
-        return certain if self.soft is None else self.soft[self.labeled]
+        if self.soft is not None:
+            return self.soft[self.labeled]
+        return np.eye(self.classes)[self.labels[self.labeled]]
 
     @property
     def shares(self) -> Floats:
-        """The expected share of each class, [classes]: its share in the labels, shrunk to 1/classes
-        if they are few.
+        """The expected share of each class, [classes]: that in few labels is shrunk to 1/classes.
 
         That is the James-Stein estimate of Hausser and Strimmer (2009, JMLR 10, equation 7).
         """
-        p, uniform = self.probabilities, 1 / self.classes
-        error, distance = (
-            p.var(axis=0).sum() / max(1, len(p) - 1),
-            np.square(p.mean(axis=0) - uniform).sum(),
-        )
-        shrunk = 1.0 if len(p) == 1 or error >= distance else error / distance
-        return np.asarray(shrunk * uniform + (1 - shrunk) * p.mean(axis=0))
+        p = self.probabilities
+        observed = p.mean(axis=0)
+        uniform = 1 / self.classes
+        error = p.var(axis=0).sum() / max(1, len(p) - 1)
+        distance = np.square(observed - uniform).sum()
+        shrinkage = 1.0
+        if len(p) > 1 and error < distance:
+            shrinkage = error / distance
+        return np.asarray(shrinkage * uniform + (1 - shrinkage) * observed)
 
     def weights(self, balance: float) -> Floats:
         """How often each labeled row is drawn, [labeled rows], 1 in the mean.
@@ -74,10 +76,10 @@ class StudentData:
 
 @dataclass(frozen=True)
 class FittedStudent:
-    """A student that has learned: `classifier` maps rows as networks take them (`as_input`) to
-    logits [rows, classes].
+    """A student that has learned. Its label is the class of the largest probability times weight.
 
-    The label is the class with the largest probability times weight; `weights` None: all are equal.
+    classifier  rows as networks take them (`as_input`) → logits [rows, classes]
+    weights     [classes]; None: all are equal
     """
 
     classifier: "nn.Module"
@@ -93,44 +95,46 @@ class FittedStudent:
 
     def decide(self, probabilities: Floats) -> Ints:
         """Return the labels [rows] at class probabilities [rows, classes]."""
-        return np.asarray(
-            (probabilities * (1 if self.weights is None else self.weights)).argmax(axis=1)
-        )
+        if self.weights is not None:
+            probabilities = probabilities * self.weights
+        return np.asarray(probabilities.argmax(axis=1))
 
 
-def _check_threshold(value: object) -> None:
-    if not (value is None or value == "balanced" or (isinstance(value, float) and 0 < value < 1)):
-        raise InputError("threshold", value, "must be balanced, a number between 0 and 1, or null")
+def _check_threshold(key: str, value: object) -> None:
+    is_probability = isinstance(value, float) and 0 < value < 1
+    if value not in (None, "balanced") and not is_probability:
+        raise InputError(key, value, "must be balanced, a number between 0 and 1, or null")
 
 
 #: A decision rule: `Student.threshold`.
 Threshold = Annotated[float | str | None, checked(_check_threshold)]
 
 
+@dataclass(frozen=True, kw_only=True)
 class Student(ABC):
     """Settings of any kind of student: conf/student/linear.yaml explains these fields."""
 
-    folds: Count
-    spread: Share
+    folds: Count = 1
+    spread: Share = 0.0
     threshold: Threshold = None
     by_lightning: ClassVar[bool] = True  # whether `fit` may use its `trainer`
 
     def check(self, shape: tuple[int, ...], classes: int, trainer: TrainerSettings) -> None:  # noqa: B027
-        """Raise InputError where it cannot learn from rows of this shape; by default nothing is
-        known to be wrong.
-        """
+        """Raise InputError where it cannot learn from rows of this shape; by default it can."""
 
     def decided(self, student: FittedStudent, public: AnyArray) -> FittedStudent:
-        """Return the student with the decision rule; it expects the shares of classes that it sees
-        in public rows.
+        """Return the student with the decision rule, given public rows [rows, ...].
+
+        `balanced` expects the shares of classes that the student sees in the public rows.
         """
         if self.threshold is None:
             return student
-        if isinstance(self.threshold, str):  # a class counts as no rarer than 1e-3
-            return replace(
-                student, weights=1 / student.probabilities(public).mean(axis=0).clip(1e-3)
-            )
-        return replace(student, weights=np.array([self.threshold, 1 - self.threshold]))
+        if isinstance(self.threshold, str):
+            shares = student.probabilities(public).mean(axis=0)
+            weights = 1 / shares.clip(1e-3)  # a class counts as no rarer than 1e-3
+        else:
+            weights = np.array([self.threshold, 1 - self.threshold])
+        return replace(student, weights=weights)
 
     @abstractmethod
     def fit(

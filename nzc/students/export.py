@@ -18,8 +18,7 @@ from nzc.types import AnyArray
 
 
 class RawInput(nn.Module):
-    """The student for rows as they are in the user's file, before their preparation: rows [rows,
-    ...] → logits.
+    """The student for rows [rows, ...] of the user's file, before their preparation → logits.
 
     As in nzc.data.Standardizer, a missing value (NaN) counts as the public mean, and absurd values
     are limited.
@@ -28,48 +27,48 @@ class RawInput(nn.Module):
     def __init__(self, student: FittedStudent, preparation: Standardizer | Pixels | None) -> None:
         super().__init__()
         self.classifier = student.classifier
-        self.pixels = preparation if isinstance(preparation, Pixels) else None
-        standardizer = preparation if isinstance(preparation, Standardizer) else None
-        self.scaled = standardizer is not None
-        self.limit = 1e18 if standardizer is None else LIMIT
-        if standardizer is not None:
+        self.preparation = preparation
+        self.limit = 1e18
+        if isinstance(preparation, Standardizer):
+            self.limit = LIMIT
             # A buffer has a dimension, so the product with rows of any type, also bool and float16,
             # is float64.
             self.one_half = nn.Buffer(torch.full((1,), 0.5, dtype=torch.float64))
-            self.mean = nn.Buffer(torch.from_numpy(standardizer.mean) / 2)
-            self.spread = nn.Buffer(torch.from_numpy(standardizer.spread) / 2)
+            self.mean = nn.Buffer(torch.from_numpy(preparation.mean) / 2)
+            self.spread = nn.Buffer(torch.from_numpy(preparation.spread) / 2)
         self.cpu().eval()
 
     def forward(self, x: Tensor) -> Tensor:
-        if self.scaled:  # as Standardizer computes it, to the last digit
-            seen = ((x * self.one_half - self.mean) / self.spread).float()
-        elif self.pixels is not None:
-            seen = self.pixels.grey_levels(x.double()).float() / 255
+        if isinstance(self.preparation, Standardizer):  # as it computes, to the last digit
+            x = ((x * self.one_half - self.mean) / self.spread).float()
+        elif isinstance(self.preparation, Pixels):
+            x = self.preparation.grey_levels(x.double()).float() / 255
         else:
-            seen = as_input(x)
-        logits: Tensor = self.classifier(seen.nan_to_num(0).clamp(-self.limit, self.limit))
+            x = as_input(x)
+        logits: Tensor = self.classifier(x.nan_to_num(0).clamp(-self.limit, self.limit))
         return logits
 
 
 def write_student(
     path: Path, student: FittedStudent, rows: AnyArray, preparation: Standardizer | Pixels | None
 ) -> None:
-    """Write the student so that `torch.export.load(path).module()` maps rows like `rows` [rows,
-    ...] to logits.
+    """Write the student so that `torch.export.load(path).module()` maps rows to logits.
 
-    With a preparation it takes rows as the user's file has them. The written file holds graph
-    and weights, but no example row and no path of this machine.
+    It takes rows like `rows` [rows, ...]; with a preparation, as the user's file has them. The
+    written file holds graph and weights, but no example row and no path of this machine.
     """
-    dtype, shape = (
-        (rows.dtype, rows.shape[1:])
-        if preparation is None
-        else (preparation.dtype, preparation.shape)
-    )
-    example, file = torch.from_numpy(np.zeros((2, *shape), dtype)), BytesIO()
+    dtype = rows.dtype
+    shape = rows.shape[1:]
+    if preparation is not None:
+        dtype = preparation.dtype
+        shape = preparation.shape
+    example = torch.from_numpy(np.zeros((2, *shape), dtype))
+    file = BytesIO()
     with warnings.catch_warnings(action="ignore"):
-        rows_vary = ({0: torch.export.Dim.AUTO},)
         program = torch.export.export(
-            RawInput(student, preparation), (example,), dynamic_shapes=rows_vary
+            RawInput(student, preparation),
+            (example,),
+            dynamic_shapes=({0: torch.export.Dim.AUTO},),
         )
         for node in program.graph.nodes:
             node.meta.pop("stack_trace", None)

@@ -1,6 +1,4 @@
-"""GAN-SSL student: a GAN with feature matching (Salimans et al. 2016, arXiv 1606.03498), as in PATE
-2017.
-"""
+"""GAN-SSL student of PATE 2017: feature matching (Salimans et al. 2016, arXiv 1606.03498)."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -13,39 +11,28 @@ from torch.amp.grad_scaler import GradScaler
 from torch.nn import functional as F
 from torch.optim.lr_scheduler import LambdaLR, LRScheduler
 
-from nzc import networks
 from nzc.networks import as_input, gan
 from nzc.settings import NotNegative, Positive, TwoOrMore
 from nzc.students.base import StudentData
 from nzc.students.network import StudentConfig, StudentModule, without_statistics
-from nzc.training.trainer import TrainerSettings
-from nzc.validation import InputError, within
+from nzc.validation import InputError
 
 
 @dataclass(frozen=True, kw_only=True)
 class GANSSL(StudentConfig):
-    """The classifier is also a discriminator: a generated row is one more class, whose logit is 0
-    (section 5).
+    """The classifier is also a discriminator: a generated row is one more class, of logit 0.
 
-    The discriminator's loss is the labeled cross-entropy + `unlabeled_loss` + `entropy` · H (Dai et
-    al. 2017, arXiv 1705.09783) + `consistency` · KL(p ‖ q), p held fixed, for two draws p and q of
-    augmentation and noise (after Wei et al. 2018, arXiv 1803.01541); the generator's is
-    `feature_matching`. Each step moves both at once, by Adam with β₁ = 0.5. The learning rate is
-    constant for the first half of the steps and then falls linearly to 0.
+    (Section 5.) The discriminator's loss is the labeled cross-entropy + `unlabeled_loss` +
+    `entropy` · H (Dai et al. 2017, arXiv 1705.09783) + `consistency` · KL(p ‖ q), p held fixed, for
+    two draws p and q of augmentation and noise (after Wei et al. 2018, arXiv 1803.01541); the
+    generator's is `feature_matching`. Each step moves both at once, by Adam with β₁ = 0.5. The
+    learning rate is constant for the first half of the steps and then falls linearly to 0.
     """
 
     unlabelled: TwoOrMore  # the generator's batch normalisation needs two
     lr_generator: Positive
     entropy: NotNegative
     consistency: NotNegative
-
-    def check(self, shape: tuple[int, ...], classes: int, trainer: TrainerSettings) -> None:
-        with within("student"):
-            network = networks.require_fit(self.network, shape, classes)
-        if not (isinstance(network, nn.Sequential) and isinstance(network[-1], nn.Linear)):
-            allowed = "must be a Sequential that ends in a Linear head: the generator matches the features below it"
-            raise InputError("student.network", self.network, allowed)
-        super().check(shape, classes, trainer)
 
     def student(self, data: StudentData, seed: int) -> "Adversaries":
         return Adversaries(self, data, seed)
@@ -55,7 +42,8 @@ class GANSSL(StudentConfig):
         body, again, head = student.parts
         with torch.no_grad():
             p = head(again(student.augmented(u))).softmax(1)
-        real, generated = body(student.augmented(u)), again(student.generated(len(u)))
+        real = body(student.augmented(u))
+        generated = again(student.generated(len(u)))
         logits = head(real)
         log_q = logits.log_softmax(1)
         return {
@@ -68,16 +56,15 @@ class GANSSL(StudentConfig):
 
 
 def unlabeled_loss(real: Tensor, generated: Tensor) -> Tensor:
-    """Return the cross-entropy of real against generated rows, of logits [rows, classes]; l(K + 1)
-    = 0 (section 5).
+    """Return the cross-entropy of real against generated rows, of logits [rows, classes].
+
+    The logit of the class of generated rows is 0 (section 5).
     """
     return F.softplus(-real.logsumexp(1)).mean() + F.softplus(generated.logsumexp(1)).mean()
 
 
 def feature_matching(real: Tensor, generated: Tensor) -> Tensor:
-    """Return the mean squared difference between the mean features of both, [rows, features]
-    (section 3.1).
-    """
+    """Return the mean squared difference of mean features [rows, features] (section 3.1)."""
     return (real.mean(0) - generated.mean(0)).square().mean()
 
 
@@ -89,25 +76,27 @@ class Adversaries(StudentModule):
     def __init__(self, config: GANSSL, data: StudentData, seed: int) -> None:
         super().__init__(config, data, seed)
         self.generator = self.built(gan.generator, config.network, tuple(self.x.shape[1:]))
-        # Generated rows stay in the pool's range: column by column for tables, as a whole for
-        # images.
+        # Generated rows stay in the range of the pool: of each column of a table, of all pixels.
         dims = 0 if self.x.ndim == 2 else tuple(range(self.x.ndim))
-        self.low, high = (
-            nn.Buffer(as_input(self.x.amin(dims)), persistent=False),
-            as_input(self.x.amax(dims)),
-        )
-        self.range = nn.Buffer(high - self.low, persistent=False)
+        low = as_input(self.x.amin(dims))
+        self.low = nn.Buffer(low, persistent=False)
+        self.range = nn.Buffer(as_input(self.x.amax(dims)) - low, persistent=False)
 
     @cached_property
     def parts(self) -> tuple[nn.Module, Callable[[Tensor], Tensor], nn.Module]:
-        """The network below its head, which gives the features; the same `without_statistics`; and
-        the head.
+        """The network below its head: the features; the same `without_statistics`; and the head.
+
+        InputError: the network has no such head.
         """
-        assert isinstance(self.network, nn.Sequential)
-        body = nn.Sequential(
-            *list(self.network)[:-1]
-        )  # a slice of a subclass would call its constructor
-        return body, without_statistics(body), self.network[-1]
+        network = self.network
+        if not (isinstance(network, nn.Sequential) and isinstance(network[-1], nn.Linear)):
+            allowed = (
+                "must be a Sequential that ends in a Linear head, below which are the features"
+            )
+            raise InputError("network", self.config.network, allowed)
+        # A slice of a subclass would call its constructor.
+        body = nn.Sequential(*list(network)[:-1])
+        return body, without_statistics(body), network[-1]
 
     def generated(self, rows: int) -> Tensor:
         """Return new generated rows [rows, ...] as networks take them."""
@@ -117,20 +106,21 @@ class Adversaries(StudentModule):
 
     def step(self, labeled: Tensor, pool: Tensor, scaler: GradScaler) -> None:
         *terms, matching = self.batch_losses(labeled, pool).values()
+        losses = [torch.stack(terms).sum(), matching]
         self.optimizer.zero_grad()
-        for weights, loss in zip(self.players, (torch.stack(terms).sum(), matching), strict=True):
+        for weights, loss in zip(self.players, losses, strict=True):
             scaler.scale(loss).backward(inputs=weights, retain_graph=True)
         self.clip_all(scaler)
         scaler.step(self.optimizer)
 
     def make_optimizer(self) -> tuple[Any, LRScheduler | None]:
-        """Return one optimiser of both players, each of which is a group of weights: two cost twice
-        the time.
-        """
-        config, steps = self.config, self.config.steps
-        self.players = [list(of.parameters()) for of in (self.network, self.generator)]
+        """Return one optimiser of both players, each a group of weights: two would be slower."""
+        config = self.config
+        steps = config.steps
+        self.players = [list(self.network.parameters()), list(self.generator.parameters())]
         groups: list[dict[str, Any]] = [{"params": weights} for weights in self.players]
         if config.optimizer is None:  # the user's own has its own rates
-            groups[0]["lr"], groups[1]["lr"] = config.lr, config.lr_generator
+            groups[0]["lr"] = config.lr
+            groups[1]["lr"] = config.lr_generator
         falling = partial(LambdaLR, lr_lambda=lambda step: min(1, 2 - 2 * step / steps))
         return config.make_optimizer(groups, steps, falling, betas=(0.5, 0.999))

@@ -13,7 +13,7 @@ from nzc.types import AnyArray, Floats, Ints
 
 @dataclass(frozen=True, kw_only=True)
 class Linear(SklearnStudent):
-    """scikit-learn's LogisticRegression. `strength` is that of the L2 penalty: 1/C of scikit-learn."""
+    """scikit-learn's LogisticRegression. `strength` is that of the L2 penalty: its 1/C."""
 
     strength: Positive
 
@@ -21,14 +21,14 @@ class Linear(SklearnStudent):
         from sklearn.linear_model import LogisticRegression
 
         seen, y = np.unique(y, return_inverse=True)
-        weight, bias = np.zeros((classes, x.shape[1])), np.full(classes, np.log(LEAST))
+        weight = np.zeros((classes, x.shape[1]))
+        bias = np.full(classes, np.log(LEAST))
         bias[seen] = 0
         if len(seen) > 1:
             regression = LogisticRegression(C=1 / self.strength, max_iter=1000).fit(x, y, weights)
-            learned = (
-                seen[1:] if len(seen) == 2 else seen
-            )  # scikit-learn has one line for two classes
-            weight[learned], bias[learned] = regression.coef_, regression.intercept_
+            learned = seen[-len(regression.coef_) :]  # of two classes only the second has a line
+            weight[learned] = regression.coef_
+            bias[learned] = regression.intercept_
         return LinearNetwork(weight, bias)
 
 
@@ -37,10 +37,8 @@ class LinearNetwork(nn.Module):
 
     def __init__(self, weight: AnyArray, bias: AnyArray) -> None:
         super().__init__()
-        self.weight, self.bias = (
-            nn.Buffer(torch.from_numpy(weight)),
-            nn.Buffer(torch.from_numpy(bias)),
-        )
+        self.weight = nn.Buffer(torch.from_numpy(weight))
+        self.bias = nn.Buffer(torch.from_numpy(bias))
 
     def forward(self, x: Tensor) -> Tensor:
         return features(x).double() @ self.weight.T + self.bias

@@ -1,7 +1,6 @@
 """A student that is a network: its settings, and the LightningModule that learns them."""
 
 import math
-import sys
 from abc import abstractmethod
 from collections.abc import Callable
 from copy import deepcopy
@@ -20,8 +19,8 @@ from torch.utils.data import DataLoader
 
 from nzc import networks
 from nzc.networks import as_input
-from nzc.settings import BelowOne, Count, CountOrZero, NotNegative, Share
-from nzc.students.base import FittedStudent, Student, StudentData, Threshold
+from nzc.settings import BelowOne, Count, CountOrZero, NotNegative
+from nzc.students.base import FittedStudent, Student, StudentData
 from nzc.training.optimizer import OptimizerSettings
 from nzc.training.trainer import TrainerSettings
 from nzc.training.trial import trial
@@ -34,13 +33,12 @@ EVALUATIONS = 50
 
 @dataclass(frozen=True, kw_only=True)
 class StudentConfig(OptimizerSettings, Student):
-    """Settings of a student that is a network; conf/student/supervised.yaml explains each. A
-    subclass adds the loss.
+    """Settings of a student that is a network. A subclass adds the loss.
 
-    label_noise_rate is a forward correction (Patrini et al. 2017, arXiv 1609.03683). Of
-    labeled_loss_decay: networks fit the majority of labels before they memorise wrong ones (Liu et
-    al. 2020, arXiv 2007.00151). The loss of a class returns while the student forgets it
-    (`StudentModule._neglected`).
+    conf/student/supervised.yaml explains each. label_noise_rate is a forward correction (Patrini et
+    al. 2017, arXiv 1609.03683). Of labeled_loss_decay: networks fit the majority of labels before
+    they memorise wrong ones (Liu et al. 2020, arXiv 2007.00151). The loss of a class returns while
+    the student forgets it (`StudentModule._neglected`).
     """
 
     network: networks.Network | None  # dataset=none suggests none
@@ -52,9 +50,6 @@ class StudentConfig(OptimizerSettings, Student):
     patience: Count
     label_noise_rate: BelowOne
     labeled_loss_decay: BelowOne
-    folds: Count
-    spread: Share = 0.0
-    threshold: Threshold = None
     augment: Callable[..., Any] | None = None
     unlabelled: CountOrZero = 0
 
@@ -62,44 +57,26 @@ class StudentConfig(OptimizerSettings, Student):
         trainer.check()
         with within("student"):
             networks.require_fit(self.network, shape, classes, unlabeled=self.unlabelled > 0)
-            self.try_step(shape, classes)
+            try:
+                self._try_step(shape, classes, batch_size=2)  # which costs little
+            except InputError:  # losses of one's own may need more rows
+                self._try_step(shape, classes, batch_size=max(self.batch_size, self.unlabelled))
 
-    def try_step(self, shape: tuple[int, ...], classes: int) -> None:
-        """Raise InputError where the student cannot take a step on made-up rows, in batches of its
-        sizes.
+    def _try_step(self, shape: tuple[int, ...], classes: int, batch_size: int) -> None:
+        """Take a step on made-up rows, in batches of `batch_size` at most.
+
+        InputError: the student cannot.
         """
-        try:
-            self._take_step(shape, classes, at_most=2)  # which costs little
-        except InputError:
-            self._take_step(
-                shape, classes, at_most=max(self.batch_size, self.unlabelled)
-            )  # own losses may need more
-
-    def _take_step(self, shape: tuple[int, ...], classes: int, at_most: int) -> None:
-        labeled = torch.arange(min(at_most, self.batch_size)) % 2
-        pool = torch.arange(min(at_most, self.unlabelled)) % 2
+        labeled = torch.arange(min(batch_size, self.batch_size)) % 2
+        pool = torch.arange(min(batch_size, self.unlabelled)) % 2
         made_up = StudentData(np.zeros((2, *shape), np.float32), np.arange(2), classes)
-        trainable = f"must be trainable by the losses of {type(self).__name__}"
-        single = [
-            f"student.{key}=1" for key in ("batch_size", "unlabelled") if getattr(self, key) == 1
-        ]
-        if single:
-            trainable += f" at {' and '.join(single)}; GroupNorm takes one row, BatchNorm does not"
-
-        with trial("network", self.network, trainable):
-            student = self.student(made_up, seed=0)
-            student.network(student.x).sum().backward()
-        for key in ("augment", "strong"):
-            augment = getattr(self, key, None)
-            with trial(key, augment, "must give rows that the network takes"):
-                student.network(student.augmented(student.x, augment))
-        with trial("network", self.network, trainable):
+        student = self.student(made_up, seed=0)
+        with trial("augment", self.augment, "must give rows that the network takes"):
+            student.network(student.augmented(student.x))
+        losses = f"must be trainable by the losses of {type(self).__name__} in these batches"
+        with trial("network", self.network, losses):
             torch.stack(list(student.batch_losses(labeled, pool).values())).sum().backward()
-        with trial(
-            "optimizer",
-            self.optimizer,
-            "must be able to train the student, by steps with a closure",
-        ):
+        with trial("optimizer", self.optimizer, "must train the student by steps with a closure"):
             student.on_train_start()
             student.step(labeled, pool, GradScaler(enabled=False))
 
@@ -113,23 +90,14 @@ class StudentConfig(OptimizerSettings, Student):
     ) -> FittedStudent:
         module = self.student(data, seed)
         module.clip = trainer.clip
-        curves = [Curves(name, log)]
         trainer.fit(
             module,
             name,
             total=self.steps,
-            callbacks=curves,
+            callbacks=[Curves(name, log)],
             max_epochs=1,
             use_distributed_sampler=False,
         )
-        if (
-            module.steps_done < self.steps and module.evaluations_left
-        ):  # else no evaluation was better for long
-            steps = f"{module.steps_done:,} of {self.steps:,} steps"
-            print(
-                f"nzc: {name}: trainer.max_time, or a callback, ended it after {steps}",
-                file=sys.stderr,
-            )
         return FittedStudent(module.classifier)
 
     def student(self, data: StudentData, seed: int) -> "StudentModule":
@@ -138,8 +106,9 @@ class StudentConfig(OptimizerSettings, Student):
 
     @abstractmethod
     def losses(self, student: Any, x: Tensor, y: Tensor, u: Tensor) -> dict[str, Tensor]:
-        """Return the terms of a batch's loss, by name. They are added up, and each is a learning
-        curve.
+        """Return the terms of a batch's loss, by name.
+
+        They are added up, and each is a learning curve.
 
         x  [rows, ...] labeled rows, augmented, with labels y [rows] or class probabilities y [rows,
            classes]
@@ -147,9 +116,17 @@ class StudentConfig(OptimizerSettings, Student):
         """
 
 
+@dataclass
+class Best:
+    """The best evaluation of the held-out rows so far."""
+
+    weights: dict[str, Any]
+    patience: int  # evaluations without improvement that are left
+    accuracy: float = -1.0
+
+
 class StudentModule(LightningModule):
-    """A network that learns from `data`. `averaged` is the exponential moving average of its
-    weights, if there is one.
+    """A network that learns from `data`.
 
     Lightning's batch is a chunk of steps, because its loop takes as long as a small step. Within a
     chunk nothing is copied to a GPU, and nothing waits for it. `rng` draws on the CPU, `draws` on
@@ -160,46 +137,43 @@ class StudentModule(LightningModule):
         super().__init__()
         assert config.network is not None
         self.automatic_optimization = False
-        self.config, self.mixed, self.seed = config, data.mixed, seed
-        self.period = max(1, config.steps // EVALUATIONS)  # steps from one evaluation to the next
-        self.rng = self.draws = torch.Generator().manual_seed(seed)
+        self.config = config
+        self.seed = seed
+        self.rng = torch.Generator().manual_seed(seed)
+        self.draws = self.rng
+        self.clip: Callable[[list[Tensor]], object] | None = None  # limits the gradients of weights
+
+        # The pool, and which of its rows have a label that the student learns from.
         self.x = nn.Buffer(torch.from_numpy(data.x), persistent=False)
         y = data.labels if data.soft is None else data.soft.astype(np.float32)
-        self.labels, self.y = (
-            torch.from_numpy(data.labels),
-            nn.Buffer(torch.from_numpy(y), persistent=False),
-        )
+        self.y = nn.Buffer(torch.from_numpy(y), persistent=False)
+        self.labels = torch.from_numpy(data.labels)
         rows = torch.from_numpy(np.flatnonzero(data.labeled))
-        order, held_out = (
-            torch.randperm(len(rows), generator=self.rng),
-            round(config.validation * (len(rows) - 1)),
-        )
+        order = torch.randperm(len(rows), generator=self.rng)
+        held_out = round(config.validation * (len(rows) - 1))
         self.held_out, self.labeled = rows[order].tensor_split([held_out])
         self.weights = torch.from_numpy(data.weights(config.balance))[order[held_out:]]
+
+        # The network, and the exponential moving average of its weights, if there is one.
         self.network = self.built(
             networks.build, config.network, data.x.shape[1:], data.classes, config.unlabelled > 0
         )
         self.averaged = deepcopy(self.network).requires_grad_(False) if config.average else None
-        self.log_noise = nn.Buffer(
-            torch.tensor(config.label_noise_rate / data.classes).log(), persistent=False
-        )
-        self.expected = torch.zeros(
-            2, data.classes
-        )  # moving averages of each class's share (`_neglected`)
-        self.steps_done, self.progress = 0, 0.0  # the share of the steps that are done
-        self.losses, self.curves = (
-            dict[str, Tensor](),
-            dict[str, Tensor](),
-        )  # curves: further ones, of a subclass
-        self.evaluated: dict[str, float] | None = (
-            None  # points of the learning curves after this chunk of steps
-        )
-        self.clip: Callable[[list[Tensor]], object] | None = None  # limits the gradients of weights
-        self.evaluations_left, self.best, self.best_weights = (
-            config.patience,
-            -1.0,
-            self.classifier.state_dict(),
-        )
+
+        # What the labeled loss presumes of the labels.
+        self.mixed = data.mixed
+        share = torch.tensor(config.label_noise_rate / data.classes)
+        self.log_noise = nn.Buffer(share.log(), persistent=False)
+        self.expected = torch.zeros(2, data.classes)  # moving averages of shares (`_neglected`)
+
+        # How far the fit is.
+        self.period = max(1, config.steps // EVALUATIONS)  # steps from one evaluation to the next
+        self.steps_done = 0
+        self.progress = 0.0  # the share of the steps that are done
+        self.losses = dict[str, Tensor]()
+        self.curves = dict[str, Tensor]()  # further points of learning curves, of a subclass
+        self.evaluated: dict[str, float] | None = None  # points after this chunk of steps
+        self.best = Best(self.classifier.state_dict(), config.patience)
 
     def built(self, build: Callable[..., nn.Module], *arguments: Any) -> nn.Module:
         """Return build(*arguments), with weights that the seed decides."""
@@ -212,73 +186,50 @@ class StudentModule(LightningModule):
         """The network that predicts: rows as networks take them → logits [rows, classes]."""
         return self.network if self.averaged is None else self.averaged
 
-    def augmented(self, x: Tensor, augment: Callable[..., Any] | None = None) -> Tensor:
-        """Return rows [rows, ...] with a random augmentation; None: that of the settings."""
-        augment = augment or self.config.augment
-        if augment is None:
-            return x
-        augmented: Tensor = augment(
-            x, self.draws if getattr(augment, "any_device", False) else self.rng
-        )
-        return augmented
+    # Preparing a fit
 
-    def labeled_loss(self, logits: Tensor, y: Tensor) -> Tensor:
-        """Return the cross-entropy of logits [rows, classes], with noise rate and decay applied.
+    def configure_optimizers(self) -> None:
+        """Return no optimiser: `on_train_start` makes it."""
 
-        y  labels [rows], or class probabilities [rows, classes]: the mean loss of labels drawn from
-           them
+    def train_dataloader(self) -> DataLoader[tuple[Tensor, Tensor]]:
+        """Return all row numbers, labeled and of the pool, in chunks of steps.
+
+        No row comes twice before all rows came once; with a balance, labeled rows are drawn.
         """
-        noise, decay = self.config.label_noise_rate, self.config.labeled_loss_decay
-        log_p = logits.log_softmax(1)
-        seen = torch.logaddexp(log_p + math.log1p(-noise), self.log_noise)
-        seen = seen.gather(1, y[:, None])[:, 0] if y.ndim == 1 else (y * seen).sum(1)
-        if not decay:
-            return -seen.mean()
-        shares = F.one_hot(y, logits.shape[1]).to(log_p) if y.ndim == 1 else y
-        kept = max(self.mixed, 1 - self.progress / decay)
-        return -(seen * (shares @ self._neglected(shares, log_p)).clamp(min=kept)).mean()
-
-    @torch.no_grad()
-    def _neglected(self, shares: Tensor, log_p: Tensor) -> Tensor:
-        """Return 1 for each class that the student forgets, else 0, [classes], from a batch of
-        labeled rows.
-
-        It forgets a class of which it expects less, on average, than is left of the labels' share
-        without the presumed wrong labels. Pseudo-labels alone would not bring the class back.
-        """
-        batch = torch.stack(
-            [shares.mean(0), log_p.exp().mean(0)]
-        )  # what the labels say, and the student
-        self.expected = torch.lerp(
-            self.expected.to(batch), batch, max(0.01, 1 / (self.steps_done + 1))
+        steps = self.config.steps
+        labeled = steps * self.config.batch_size
+        if self.config.balance == 0:
+            drawn = _epochs(len(self.labeled), labeled, self.rng)
+        else:
+            drawn = torch.multinomial(self.weights, labeled, True, generator=self.rng)
+        pool = _epochs(len(self.x), steps * self.config.unlabelled, self.rng)
+        ends = list(range(1, steps, self.period))
+        chunks = zip(
+            self.labeled[drawn].view(steps, -1).tensor_split(ends),
+            pool.view(steps, self.config.unlabelled).tensor_split(ends),
+            strict=True,
         )
-        of_labels, of_student = self.expected
-        forgets: Tensor = of_student < (1 - self.config.label_noise_rate) * of_labels
-        return forgets.to(log_p)
+        return DataLoader(list(chunks), batch_size=None)  # type: ignore[arg-type]
 
     def on_train_start(self) -> None:
         torch.manual_seed(self.seed)  # dropout uses the global generator
         if self.device.type != "cpu":
             self.draws = torch.Generator(self.device).manual_seed(self.seed)
         self.optimizer, self.schedule = self.make_optimizer()
-        averaged, network = self.classifier, self.network
-        parts: Any = (
-            averaged.parameters(),
-            network.parameters(),
-            averaged.buffers(),
-            network.buffers(),
-        )
-        self.pairs: list[list[Tensor]] = [list(part) for part in parts]
+        # Lists, because to find the weights takes long; now, because they were moved to the device.
+        self.now = _tensors(self.network)
+        self.average = _tensors(self.classifier)
 
     def make_optimizer(self) -> tuple[Any, LRScheduler | None]:
         """Return the optimiser and its schedule."""
         return self.config.make_optimizer(self.network.parameters(), self.config.steps)
 
+    # Steps
+
     def training_step(self, chunk: tuple[Tensor, Tensor], batch_idx: int) -> None:
         """Take the steps of a chunk: numbers of labeled rows [steps, rows], and of pool rows."""
-        counted = (
-            self.trainer.fit_loop.epoch_loop.manual_optimization.optim_step_progress
-        )  # for callbacks and loggers
+        # Lightning's own count of steps, for callbacks and loggers
+        counted = self.trainer.fit_loop.epoch_loop.manual_optimization.optim_step_progress
         scaler = getattr(self.trainer.precision_plugin, "scaler", None) or GradScaler(enabled=False)
         for labeled, pool in zip(*chunk, strict=True):
             self.progress = self.steps_done / self.config.steps
@@ -319,81 +270,107 @@ class StudentModule(LightningModule):
             for group in self.optimizer.param_groups:
                 self.clip(group["params"])
 
+    @torch.no_grad()
+    def _update_average(self) -> None:
+        """Update the moving average of the weights, whose decay is smaller in its first steps."""
+        share = 1.0
+        if self.steps_done:
+            share = max(1 - self.config.average, 9 / (10 + self.steps_done))
+        weights, buffers = self.average
+        weights_now, buffers_now = self.now
+        torch._foreach_lerp_(weights, weights_now, share)
+        if buffers:
+            torch._foreach_copy_(buffers, buffers_now)
+
+    # Losses
+
     def batch_losses(self, labeled: Tensor, pool: Tensor) -> dict[str, Tensor]:
         """Return the terms of the loss of a batch, and keep their values."""
-        x, u = as_input(self.x[labeled]), as_input(self.x[pool])
+        x = as_input(self.x[labeled])
+        u = as_input(self.x[pool])
         losses = self.config.losses(self, self.augmented(x), self.y[labeled], u)
         self.losses = {name: loss.detach() for name, loss in losses.items()}
         return losses
 
-    @torch.no_grad()
-    def _update_average(self) -> None:
-        """Update the exponential moving average of the weights, whose decay is smaller in its first
-        steps.
+    def augmented(self, x: Tensor, augment: Callable[..., Any] | None = None) -> Tensor:
+        """Return rows [rows, ...] with a random augmentation; None: that of the settings."""
+        augment = augment or self.config.augment
+        if augment is None:
+            return x
+        rng = self.draws if getattr(augment, "any_device", False) else self.rng
+        augmented: Tensor = augment(x, rng)
+        return augmented
+
+    def labeled_loss(self, logits: Tensor, y: Tensor) -> Tensor:
+        """Return the cross-entropy of logits [rows, classes], with noise rate and decay applied.
+
+        y  labels [rows], or class probabilities [rows, classes]: the mean loss of labels drawn from
+           them
         """
-        averaged, weights, buffers, current = self.pairs
-        share = max(1 - self.config.average, 9 / (10 + self.steps_done)) if self.steps_done else 1.0
-        torch._foreach_lerp_(averaged, weights, share)
-        if buffers:
-            torch._foreach_copy_(buffers, current)
+        decay = self.config.labeled_loss_decay
+        log_p = logits.log_softmax(1)
+        seen = torch.logaddexp(log_p + math.log1p(-self.config.label_noise_rate), self.log_noise)
+        seen = seen.gather(1, y[:, None])[:, 0] if y.ndim == 1 else (y * seen).sum(1)
+        if not decay:
+            return -seen.mean()
+        shares = F.one_hot(y, logits.shape[1]).to(log_p) if y.ndim == 1 else y
+        left = max(self.mixed, 1 - self.progress / decay)
+        return -(seen * (shares @ self._neglected(shares, log_p)).clamp(min=left)).mean()
+
+    @torch.no_grad()
+    def _neglected(self, shares: Tensor, log_p: Tensor) -> Tensor:
+        """Return 1 for each class that the student forgets, else 0, [classes], by a labeled batch.
+
+        It forgets a class of which it expects less, on average, than is left of the labels' share
+        without the presumed wrong labels. Pseudo-labels alone would not bring the class back.
+        """
+        batch = torch.stack([shares.mean(0), log_p.exp().mean(0)])  # by the labels, by the student
+        share = max(0.01, 1 / (self.steps_done + 1))
+        self.expected = torch.lerp(self.expected.to(batch), batch, share)
+        by_labels, by_student = self.expected
+        forgets: Tensor = by_student < (1 - self.config.label_noise_rate) * by_labels
+        return forgets.to(log_p)
+
+    # Choosing the weights
 
     def evaluate(self) -> None:
-        """Compute the points of the learning curves, and stop early where the held-out rows no
-        longer improve.
-        """
-        points = {**{f"loss_{name}": value for name, value in self.losses.items()}, **self.curves}
-        curves = {name: float(value.detach()) for name, value in points.items()}
+        """Compute points of the learning curves; stop where held-out rows no longer improve."""
+        curves = {f"loss_{name}": float(loss) for name, loss in self.losses.items()}
+        curves |= {name: float(value.detach()) for name, value in self.curves.items()}
         if len(self.held_out):
-            found = networks.outputs(self.classifier, self.x[self.held_out].cpu().numpy()).argmax(
-                dim=1
-            )
-            accuracy = curves["accuracy_held_out"] = float(
-                (found == self.labels[self.held_out]).double().mean()
-            )
-            self.network.train()
-            self.evaluations_left -= 1
-            if accuracy > self.best:
-                self.evaluations_left, self.best = self.config.patience, accuracy
-                self.best_weights = deepcopy(self.classifier.state_dict())
-            if self.evaluations_left == 0:
-                self.trainer.should_stop = True
+            curves["accuracy_held_out"] = self._held_out_accuracy()
+            self._keep_best(curves["accuracy_held_out"])
         self.log_dict(curves, logger=False)  # for the user's callbacks
         self.evaluated = curves
 
+    def _held_out_accuracy(self) -> float:
+        logits = networks.outputs(self.classifier, self.x[self.held_out].cpu().numpy())
+        self.network.train()
+        return float((logits.argmax(dim=1) == self.labels[self.held_out]).double().mean())
+
+    def _keep_best(self, accuracy: float) -> None:
+        if accuracy > self.best.accuracy:
+            weights = deepcopy(self.classifier.state_dict())
+            self.best = Best(weights, self.config.patience, accuracy)
+        else:
+            self.best.patience -= 1
+        if self.best.patience == 0:
+            self.trainer.should_stop = True
+
     def on_train_end(self) -> None:
         if len(self.held_out):
-            self.classifier.load_state_dict(self.best_weights)
-
-    def configure_optimizers(self) -> None:
-        """Return no optimiser: `on_train_start` makes it."""
-
-    def train_dataloader(self) -> DataLoader[tuple[Tensor, Tensor]]:
-        """Return all row numbers, labeled and of the pool, without repeats before all rows, in
-        chunks of steps.
-        """
-        config, ends = self.config, list(range(1, self.config.steps, self.period))
-        total = config.steps * config.batch_size
-        if config.balance == 0:
-            drawn = _epochs(len(self.labeled), total, self.rng)
-        else:
-            drawn = torch.multinomial(self.weights, total, True, generator=self.rng)
-        pool = _epochs(len(self.x), config.steps * config.unlabelled, self.rng)
-        rows = (
-            self.labeled[drawn].view(config.steps, -1),
-            pool.view(config.steps, config.unlabelled),
-        )
-        chunks = list(zip(*(part.tensor_split(ends) for part in rows), strict=True))
-        return DataLoader(chunks, batch_size=None)  # type: ignore[arg-type]
+            self.classifier.load_state_dict(self.best.weights)
 
 
+@dataclass(eq=False)
 class Curves(Callback):
-    """Logs the learning curves of a student. `record` must lead to nothing private: the user's
-    callbacks find this.
+    """Logs the learning curves of a student.
+
+    `record` must lead to nothing private: the user's callbacks find this.
     """
 
-    def __init__(self, fit: str, record: CurveLog | None) -> None:
-        self.fit = fit
-        self.record = record
+    fit: str
+    record: CurveLog | None
 
     def on_train_batch_end(
         self, trainer: Trainer, pl_module: LightningModule, *args: Any, **kwargs: Any
@@ -402,24 +379,32 @@ class Curves(Callback):
         if pl_module.evaluated is None:
             return
         step = pl_module.steps_done - 1
+        points = {f"{self.fit}/{name}": value for name, value in pl_module.evaluated.items()}
         for logger in trainer.loggers:
-            logger.log_metrics(
-                {f"{self.fit}/{name}": value for name, value in pl_module.evaluated.items()}, step
-            )
+            logger.log_metrics(points, step)
         if self.record is not None:
             self.record(self.fit, pl_module.evaluated, step)
+
+
+def _tensors(network: nn.Module) -> tuple[list[Tensor], list[Tensor]]:
+    """Return weights and buffers of a network."""
+    return [*network.parameters()], [*network.buffers()]
 
 
 def without_statistics(network: nn.Module) -> Callable[[Tensor], Tensor]:
     """Return the network as a function that does not update BatchNorm's running statistics."""
     if next(network.buffers(), None) is None:
         return network
-    return lambda x: functional_call(
-        network, {name: kept.clone() for name, kept in network.named_buffers()}, (x,)
-    )
+
+    def apply(x: Tensor) -> Tensor:
+        statistics = {name: value.clone() for name, value in network.named_buffers()}
+        outputs: Tensor = functional_call(network, statistics, (x,))
+        return outputs
+
+    return apply
 
 
 def _epochs(rows: int, total: int, rng: torch.Generator) -> Tensor:
     """Return `total` row numbers, in random order: every row once before any row twice."""
     passes = [torch.randperm(rows, generator=rng) for _ in range(-(-total // rows))]
-    return torch.cat(passes)[:total] if passes else torch.empty(0, dtype=torch.int64)
+    return torch.cat([torch.empty(0, dtype=torch.int64), *passes])[:total]

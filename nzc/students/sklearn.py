@@ -1,6 +1,4 @@
-"""Students of scikit-learn: they learn there, and become a network that maps rows to logits, like
-all others.
-"""
+"""Students of scikit-learn: they learn there, and become networks that map rows to logits."""
 
 from abc import abstractmethod
 from dataclasses import dataclass
@@ -11,8 +9,8 @@ import torch
 from torch import Tensor, nn
 
 from nzc.networks import as_input
-from nzc.settings import Count, NotNegative, Share
-from nzc.students.base import FittedStudent, Student, StudentData, Threshold
+from nzc.settings import NotNegative
+from nzc.students.base import FittedStudent, Student, StudentData
 from nzc.training.trainer import TrainerSettings
 from nzc.types import AnyArray, CurveLog, Floats, Ints
 
@@ -22,22 +20,20 @@ LEAST = 1e-9
 
 @dataclass(frozen=True, kw_only=True)
 class SklearnStudent(Student):
-    """Learns from labeled rows of any shape. A row with soft labels counts for each class with its
-    probability.
+    """Learns from labeled rows of any shape.
+
+    A row with soft labels counts for each class with its probability.
     """
 
     balance: NotNegative
-    folds: Count
-    spread: Share
-    threshold: Threshold = None
     by_lightning: ClassVar[bool] = False
 
     @abstractmethod
     def learn(self, x: AnyArray, y: Ints, weights: Floats, classes: int, seed: int) -> nn.Module:
-        """Return a network: rows as networks take them → logits [rows, classes]. Soft labels repeat
-        a row of x.
+        """Return a network: rows as networks take them → logits [rows, classes].
 
-        x  float32 [rows, features], labels y [rows] and weights [rows]
+        x  float32 [rows, features], with labels y [rows] and weights [rows]; soft labels repeat a
+           row
         """
 
     def fit(
@@ -48,10 +44,8 @@ class SklearnStudent(Student):
         name: str,
         log: CurveLog | None = None,
     ) -> FittedStudent:
-        x, probabilities = (
-            features(torch.from_numpy(data.x[data.labeled])).numpy(),
-            data.probabilities,
-        )
+        x = features(torch.from_numpy(data.x[data.labeled])).numpy()
+        probabilities = data.probabilities
         rows, y = np.nonzero(probabilities >= 1e-3)  # less probable classes do not count
         weights = data.weights(self.balance)[rows] * probabilities[rows, y]
         return FittedStudent(self.learn(x[rows], y, weights, data.classes, seed))

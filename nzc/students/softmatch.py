@@ -1,10 +1,8 @@
-"""SoftMatch: the student's own predictions are pseudo-labels of the pool, weighted by its
-confidence.
-"""
+"""SoftMatch: predictions of the pool are pseudo-labels, weighted by the student's confidence."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -17,8 +15,7 @@ from nzc.students.network import StudentConfig, StudentModule
 
 @dataclass(frozen=True, kw_only=True)
 class SoftMatch(StudentConfig):
-    """Adds the cross-entropy of strongly augmented pool rows against the student's own prediction
-    of the plain rows.
+    """Adds the cross-entropy of strongly augmented pool rows against predictions of the plain rows.
 
     SoftMatch (Chen et al. 2023, arXiv 2301.10921) weighs all predictions by `PseudoLabels`, where
     FixMatch (Sohn et al. 2020, arXiv 2001.07685) uses those above 0.95 only. Here, where fits are
@@ -38,22 +35,21 @@ class SoftMatch(StudentConfig):
         student.pseudo_labels = PseudoLabels(data, self.momentum, self.width)
         return student
 
-    def losses(self, student: StudentModule, x: Tensor, y: Tensor, u: Tensor) -> dict[str, Tensor]:
+    def losses(self, student: Any, x: Tensor, y: Tensor, u: Tensor) -> dict[str, Tensor]:
         with torch.no_grad():
-            labels, weights = cast("PseudoLabels", student.pseudo_labels)(student.classifier(u))
+            labels, weights = student.pseudo_labels(student.classifier(u))
         student.curves["weight"] = weights.mean()  # the effective share of the pool that is used
         logits = student.network(torch.cat([x, student.augmented(u, self.strong)]))
         labeled, pool = logits.split([len(x), len(u)])
+        losses = F.cross_entropy(pool, labels, reduction="none")
         return {
             "labelled": student.labeled_loss(labeled, y),
-            "pool": self.weight
-            * (weights * F.cross_entropy(pool, labels, reduction="none")).mean(),
+            "pool": self.weight * (weights * losses).mean(),
         }
 
 
 class PseudoLabels(nn.Module):
-    """Pseudo-labels of pool rows: the likeliest class among those that were ever released; and
-    their weights.
+    """Pseudo-labels of pool rows, the likeliest of the released classes; and their weights.
 
     Let p be a row's largest probability, and μ and σ² mean and variance of p. The weight is 1 where
     p ≥ μ, and exp(−(width·(p − μ))²/2σ²) below (section 3.1). For the weights, probabilities are
@@ -64,34 +60,30 @@ class PseudoLabels(nn.Module):
 
     def __init__(self, data: StudentData, momentum: float, width: float) -> None:
         super().__init__()
-        self.momentum, self.width = momentum, width
-        self.never = nn.Buffer(
-            torch.from_numpy(data.labels[data.labeled]).bincount(minlength=data.classes) == 0
-        )
+        self.momentum = momentum
+        self.width = width
+        counts = torch.from_numpy(data.labels[data.labeled]).bincount(minlength=data.classes)
+        self.never = nn.Buffer(counts == 0)
         self.expected = nn.Buffer(torch.from_numpy(data.shares).float())
-        self.seen, self.share, self.mean, self.variance = (
-            0,
-            torch.zeros(()),
-            torch.zeros(()),
-            torch.zeros(()),
-        )
+        self.batches = 0
+        self.share = self.mean = self.variance = torch.zeros(())
 
     @torch.no_grad()
     def forward(self, logits: Tensor) -> tuple[Tensor, Tensor]:
-        """Return pseudo-labels and weights, both [rows], of logits [rows, classes], and update the
-        moving averages.
+        """Return pseudo-labels and weights, both [rows], and update the moving averages.
+
+        logits  [rows, classes]
         """
         probabilities = logits.masked_fill(self.never, -torch.inf).softmax(1)
-        self.seen += 1
+        self.batches += 1
         self.share = self._average(self.share, probabilities.mean(0))
         aligned = probabilities * self.expected / self.share.clamp(min=1e-12)
         p = (aligned / aligned.sum(1, keepdim=True)).amax(1)
         self.mean = self._average(self.mean, p.mean())
         self.variance = self._average(self.variance, p.var(correction=min(1, len(p) - 1)))
         below = (self.mean - p).clamp(min=0) * self.width
-        return probabilities.argmax(1), torch.exp(
-            -below.square() / (2 * self.variance).clamp(min=1e-12)
-        )
+        weights = torch.exp(-below.square() / (2 * self.variance).clamp(min=1e-12))
+        return probabilities.argmax(1), weights
 
     def _average(self, before: Tensor, now: Tensor) -> Tensor:
-        return torch.lerp(before.to(now), now, max(1 - self.momentum, 1 / self.seen))
+        return torch.lerp(before.to(now), now, max(1 - self.momentum, 1 / self.batches))

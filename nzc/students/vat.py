@@ -1,5 +1,6 @@
-"""VAT student: virtual adversarial training (Miyato et al. 2017, arXiv 1704.03976), as in Scalable
-PATE 2018.
+"""VAT student of Scalable PATE 2018: virtual adversarial training (Miyato et al. 2017).
+
+arXiv 1704.03976.
 """
 
 from collections.abc import Callable
@@ -23,8 +24,9 @@ class VAT(StudentConfig):
     The loss is the labeled cross-entropy + alpha · LDS + entropy · H. Both are means over
     `unlabelled` pool rows u:
 
-        LDS  KL(p(·|u) ‖ p(·|v + r)), with p(·|u) held fixed; v is u, or another draw of its augmentation
-        H    the entropy of p(·|u); its weight grows linearly over the fit, or all rows would get one class at first
+        LDS  KL(p(·|u) ‖ p(·|v + r)), p(·|u) held fixed; v is u, or another draw of its augmentation
+        H    the entropy of p(·|u); its weight grows linearly over the fit, or all rows would get
+             one class at first
 
     r has the L2 norm `radius`; `direction` finds it. BatchNorm's running statistics come from u
     only: not from v + r, nor from the labeled rows, which a screen may have selected. All passes of
@@ -39,7 +41,9 @@ class VAT(StudentConfig):
     power: Count
 
     def losses(self, student: StudentModule, x: Tensor, y: Tensor, u: Tensor) -> dict[str, Tensor]:
-        u, v = student.augmented(u), student.augmented(u)
+        v = u
+        u = student.augmented(u)
+        v = student.augmented(v)
         seed = int(torch.randint(2**62, (), generator=student.rng))
         start = torch.randn(v.shape, generator=student.draws, device=student.draws.device).to(v)
         log_p = with_seed(student.network, seed, u).log_softmax(1)
@@ -53,17 +57,14 @@ class VAT(StudentConfig):
 
 
 def divergence(network: _Function, x: Tensor, log_p: Tensor) -> Tensor:
-    """Return KL(p ‖ the network's prediction at x) of each row, [rows]; x [rows, ...], log_p [rows,
-    classes].
-    """
+    """Return KL(p ‖ prediction at x), [rows]; x [rows, ...], log_p [rows, classes]."""
     return F.kl_div(network(x).log_softmax(1), log_p, reduction="none", log_target=True).sum(1)
 
 
 def direction(
     network: _Function, x: Tensor, log_p: Tensor, start: Tensor, xi: float, power: int
 ) -> Tensor:
-    """Return, for each row of x, the unit vector along which the divergence from p grows fastest,
-    [rows, ...]; or 0.
+    """Return the unit vectors along which the divergence from p grows fastest, or 0: [rows, ...].
 
     For p = p(·|x) it is the dominant eigenvector of the divergence's Hessian at x, by power
     iteration from `start` (section 3.3): the Hessian times d is the gradient at x + xi · d. For
@@ -71,20 +72,17 @@ def direction(
     """
     d = _unit(start)
     for _ in range(power):
-        at = (x + xi * d).requires_grad_()
-        (gradient,) = torch.autograd.grad(divergence(network, at, log_p).sum(), at)
+        point = (x + xi * d).requires_grad_()
+        (gradient,) = torch.autograd.grad(divergence(network, point, log_p).sum(), point)
         d = _unit(gradient)
     return d
 
 
 def _unit(x: Tensor) -> Tensor:
-    """Return each row of x [rows, ...] scaled to L2 norm 1; 0 stays 0. Scaling the maximum first
-    avoids underflow.
-    """
+    """Return each row of x [rows, ...] scaled to L2 norm 1; 0 stays 0."""
     flat = x.flatten(1)
-    return F.normalize(
-        flat / flat.abs().amax(1, keepdim=True).clamp_min(torch.finfo(x.dtype).tiny)
-    ).view_as(x)
+    largest = flat.abs().amax(1, keepdim=True)  # to scale it first avoids underflow
+    return F.normalize(flat / largest.clamp_min(torch.finfo(x.dtype).tiny)).view_as(x)
 
 
 def with_seed(network: _Function, seed: int, x: Tensor) -> Tensor:

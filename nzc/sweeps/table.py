@@ -1,13 +1,12 @@
 """A sweep and its table: for people (paper's values beside the measured) and for programs (CSV)."""
 
 import math
-import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import fields
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from statistics import fmean, stdev
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pandas
 from omegaconf import OmegaConf
@@ -16,199 +15,159 @@ from rich.console import Console, ConsoleOptions, RenderResult
 from rich.table import Table
 from rich.text import Text
 
-from nzc.runs.formatting import (
-    EPSILONS,
-    RECALL,
-    figure,
-    heading,
-    is_share,
-    percent,
-    short_mechanism,
-    some,
-)
+from nzc.runs.formatting import EPSILONS, RECALL, figure, heading, is_share, percent, some
 from nzc.runs.layout import SWEEP, TABLE_CSV
 from nzc.runs.metrics import Metrics, unequal_classes
 from nzc.storage.files import write_private
-from nzc.sweeps.jobs import changed_settings, name_of, read_jobs, spec_of, whole_key
+from nzc.sweeps.jobs import read_jobs
+from nzc.sweeps.spec import changed_settings, name_of, spec_of, whole_key
 from nzc.validation import InputError
 
-if TYPE_CHECKING:
-    from nzc.sweeps.figures import Drawing
-
-#: What is no column: the ledger's sums also count what came before a run, and the lower bound is
-#: close to ε exact.
-_HIDDEN = ("ledger_released", "ledger_total", "exact_lower", "paper")
-_BOUNDS = (f"epsilon.{name}" for name in EPSILONS if name not in _HIDDEN)
-_LAST = list(
-    dict.fromkeys(
-        ["accuracy", "epsilon", "epsilon.published", "epsilon.exact", "epsilon.paper", *_BOUNDS]
-    )
-)
+#: Columns at the end of the table. The ledger's sums also count what came before a run, and the
+#: lower bound is close to ε exact: they are no columns.
+_HIDDEN = ("ledger_released", "ledger_total", "exact_lower")
+_LAST = ["epsilon", "epsilon.published", "epsilon.exact", "epsilon.paper"]
+_LAST += [f"epsilon.{name}" for name in EPSILONS if name not in _HIDDEN]
 #: nzc's own metrics, which say little beside the accuracy where classes are about equally frequent.
-_OF_CLASSES = [f"metrics.{part.name}" for part in fields(Metrics)]
-#: Overrides that decide the mechanism, or its noise.
-_SAYS_HOW = re.compile(r"[+~]*(aggregator|budget|recipe|baseline)\b")
-#: Columns of the CSV file that are no numbers of a run.
-_NOT_IN_CSV = ("folder", "run", "row", "overrides", "error")
+_OF_CLASSES = [f"metrics.{metric.name}" for metric in fields(Metrics)]
+#: What the table shows where there is no value.
+NOTHING = "–"
 
 
 class Sweep:
-    """What table, figures, page and summary show. `jobs`: a row a job (`frame.read_jobs`); `done`:
-    the finished.
-    """
+    """What table, figures, page and summary show: the question of a sweep, and its jobs."""
 
     def __init__(self, folder: Path) -> None:
-        self.folder, self.config = folder, OmegaConf.load(folder / SWEEP)
-        self.name, self.spec = name_of(self.config), spec_of(self.config)
-        self.figures = self.spec.figures
-        self.jobs = read_jobs(folder, [key for keys in self.spec.keys.values() for key in keys])
+        self.folder = folder
+        self.config = OmegaConf.load(folder / SWEEP)
+        self.name = name_of(self.config)
+        self.spec = spec_of(self.config)
+        keys = [key for named in self.spec.keys.values() for key in named]
+        self.jobs = read_jobs(folder, keys)
         self.done = self.jobs[self.jobs["error"].isna()]
 
     @cached_property
-    def drawings(self) -> "list[Drawing]":
-        """The figures, if a job has finished."""
-        from nzc.sweeps.figures import Drawing  # imports matplotlib
-
-        return [Drawing(figure, self.done) for figure in self.figures] if len(self.done) else []
-
-    @cached_property
     def table(self) -> "SweepTable":
-        keys = [key for figure in self.figures for key in figure.y]
-        return SweepTable(
-            self.jobs, keys, self.name, changed_settings(self.config), self.spec.columns
-        )
+        drawn = [key for figure in self.spec.figures for key in figure.y]
+        table = SweepTable(self.jobs, drawn, self.spec.columns, self.name)
+        changed = ", ".join(changed_settings(self.config))
+        if changed and any(row.paper for row in self.spec.rows):
+            table.notes.append(f"The paper's values are not for these settings: {changed}.")
+        return table
 
 
 class SweepTable:
-    """The finished jobs as lines: the run's name, then keys of result.json, with the paper's value
-    before the measured.
+    """The finished jobs as lines: the paper's value before the measured, for keys of result.json.
 
-    Keys are those that every sweep shows, those with a paper's value in a row, and `keys`, as far
-    as there are values; and `columns`, which stand there in any case. Jobs that differ in their
-    seed only share a line. The paper's values do not hold for settings that are `changed`.
+    Jobs that differ in their seed only share a line. The keys are those that every sweep shows,
+    those with a paper's value in a row, and `drawn`, as far as there are values; and `columns`,
+    which stand there in any case.
+
+    cells  the table as text, by the name of the run
     """
 
     def __init__(
         self,
         jobs: DataFrame,
-        keys: Sequence[str] = (),
-        title: str = "",
-        changed: Sequence[str] = (),
+        drawn: Sequence[str] = (),
         columns: Sequence[str] = (),
+        title: str = "",
     ) -> None:
-        self.title, self.failures, self.warnings = title, failure_lines(jobs), warning_lines(jobs)
+        self.title = title
+        self.failures = failure_lines(jobs)
+        self.warnings = warning_lines(jobs)
         done = jobs[jobs["error"].isna()].astype(object)
         done = done.where(done.notna(), None)
-        runs = {str(name): members for name, members in done.groupby("name", sort=False)}
-        printed = [name.removeprefix("paper.") for name in done if name.startswith("paper.")]
+        runs = done.groupby("name", sort=False)
         named = [whole_key(key) for key in columns]
-        cells: dict[str, list[str]] = {}  # by heading
-        if changes_untyped(done):
-            cells["mechanism"] = [
-                some(of["mechanism"].map(short_mechanism)) for of in runs.values()
+        self.cells = DataFrame(index=runs.size().index)
+        for key in _keys(done, [*named, *map(whole_key, drawn)]):
+            title = heading(key)
+            if f"paper.{key}" in done:
+                paper = runs[f"paper.{key}"].agg(partial(_paper_cell, key))
+                if (paper != NOTHING).any():
+                    self.cells[f"{title}: paper"] = paper
+                    title += ": measured"
+            measured = NOTHING
+            if key in done:
+                measured = runs[key].agg(partial(cell, key))
+            self.cells[title] = measured
+            known = (self.cells[title] != NOTHING).any() and not self._repeats(title)
+            if not known and key not in named:
+                del self.cells[title]
+        if self.warnings:
+            warned = runs["warnings"].agg(lambda values: sum(map(bool, values)))
+            self.cells["with warning"] = [
+                f"{count} of {size}" for count, size in zip(warned, runs.size(), strict=True)
             ]
         self.notes: list[str] = []
-        for key in _keys(done, [*named, *printed, *map(whole_key, keys)]):
-            paper = [_paper_cell(key, of) for of in runs.values()]
-            measured = [cell(key, of[key].tolist()) if key in of else "–" for of in runs.values()]
-            title = heading(key)
-            if any(text != "–" for text in paper):
-                cells[f"{title}: paper"], title = paper, f"{title}: measured"
-            if key in named:
-                cells[title] = measured
-            elif key == "metrics.majority" and len(set(measured)) == 1:
-                self.notes += [f"Always answering the most frequent class has {measured[0]}."] * (
-                    measured[0] != "–"
-                )
-            elif any(text != "–" for text in measured):
-                cells[title] = measured
-        same = cells.get("ε data-independent") == cells.get("ε published")
-        if same and "epsilon.data_independent" not in named:
-            cells.pop("ε data-independent", None)
-        if self.warnings:
-            cells["with warning"] = [
-                f"{sum(map(bool, of['warnings']))} of {len(of)}" for of in runs.values()
-            ]
-        counts = {len(of) for of in runs.values()}
-        if counts - {1}:
-            several = f"{'up to ' if len(counts) > 1 else ''}{max(counts)}"
+        seeds = runs.size()
+        if seeds.max() > 1:
+            several = f"{seeds.max()}" if seeds.nunique() == 1 else f"up to {seeds.max()}"
             self.notes.append(f"Mean ± standard deviation over {several} seeds.")
-        if changed and printed:
-            self.notes.append(
-                f"The paper's values are not for these settings: {', '.join(changed)}."
-            )
-        self.headings, self.columns = ["run", *cells], cells
-        self.lines = [list(line) for line in zip(runs, *cells.values(), strict=True)]
+
+    def _repeats(self, title: str) -> bool:
+        """Whether a column says of ε what the column ε published says already."""
+        published = self.cells.get("ε published")
+        return title == "ε data-independent" and self.cells[title].equals(published)
+
+    @property
+    def headings(self) -> list[str]:
+        return ["run", *self.cells]
+
+    @property
+    def lines(self) -> list[list[str]]:
+        return [list(map(str, line)) for line in self.cells.itertuples()]
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        """Yield the table for a terminal; where it is too wide, a paragraph for each run. No number
-        is broken.
+        """Yield the table for a terminal; where it is too wide, a paragraph for each run.
+
+        No number is broken.
         """
         table = Table(title=self.title, title_style="bold")
-        table.add_column(
-            "run",
-            min_width=max(
-                (len(word) for line in self.lines for word in line[0].split()), default=0
-            ),
-        )
-        for name, cells in self.columns.items():
-            table.add_column(name, justify="right", width=max(map(len, [*cells, *name.split()])))
+        words = " ".join(self.cells.index).split()
+        table.add_column("run", min_width=max(map(len, words), default=0))
+        for name, texts in self.cells.items():
+            width = max(map(len, [*texts, *str(name).split()]))
+            table.add_column(str(name), justify="right", width=width)
         for line in self.lines:
             table.add_row(*line)
         if table.__rich_measure__(console, options).minimum <= options.max_width:
             yield table
         else:
-            named = (zip(self.columns, line[1:], strict=True) for line in self.lines)
-            texts = (" · ".join(f"{name} {text}" for name, text in values) for values in named)
-            yield from (
-                Text(f"{line[0]}\n{text}\n") for line, text in zip(self.lines, texts, strict=True)
-            )
-        yield from (Text(note, style="dim") for note in [*self.notes, *self.warnings])
+            for run, *texts in self.lines:
+                named = zip(self.cells, texts, strict=True)
+                yield Text(f"{run}\n{' · '.join(map(' '.join, named))}\n")
+        for note in [*self.notes, *self.warnings]:
+            yield Text(note, style="dim")
+
+    def rows(self, gap: str = "") -> list[str]:
+        """Return the rows of the table in Markdown; `gap` follows each cell but the last."""
+        between = f"{gap} | "
+        head, *lines = [f"| {between.join(line)} |" for line in [self.headings, *self.lines]]
+        return [head, "| --- |" + " ---: |" * len(self.cells.columns), *lines]
 
     def markdown(self) -> str:
-        """Return the table in Markdown."""
-        lines = [self.headings, ["---", *["---:"] * len(self.columns)], *self.lines]
-        table = "".join(f"| {' | '.join(line)} |\n" for line in lines)
-        listed = "".join(f"- {line}\n" for line in [*self.warnings, *self.failures])
-        return (
-            "\n".join(
-                [f"# {self.title}\n", table, *(f"{note}\n" for note in self.notes), listed]
-            ).rstrip()
-            + "\n"
-        )
-
-
-def changes_untyped(jobs: DataFrame) -> bool:
-    """Return whether mechanisms differ although nothing was typed that says so: with the dataset's
-    own values, say.
-    """
-    if "mechanism" not in jobs:
-        return False
-    typed = jobs["overrides"].map(
-        lambda texts: " ".join(sorted(text for text in texts if _SAYS_HOW.match(text)))
-    )
-    settings = jobs["mechanism"].str.replace(
-        r", adjacency=\w+\([^)]*\)", "", regex=True
-    )  # says who votes
-    return bool((settings.groupby(typed).nunique() > 1).any())
+        """Return title, table, notes, warnings and failures in Markdown."""
+        parts = [f"# {self.title}", "\n".join(self.rows()), *self.notes]
+        parts.append("\n".join(f"- {line}" for line in [*self.warnings, *self.failures]))
+        return "\n\n".join(filter(None, parts)) + "\n"
 
 
 def _keys(done: DataFrame, more: Sequence[str]) -> list[str]:
-    """Return the keys of the columns in order. Metrics stand beside the accuracy, where they differ
-    from it.
-    """
-    merits = [key for key in done if key.startswith("metrics.") and not key.startswith(RECALL)]
+    """Return the keys of the columns in order. Metrics stand beside the accuracy."""
+    metrics = [key for key in done if key.startswith("metrics.") and not key.startswith(RECALL)]
     if not any(unequal_classes(job) for job in done.to_dict("records")):
-        merits = [key for key in merits if key not in _OF_CLASSES]
-    merits += [key for key in more if key.startswith(RECALL)]
-    others = [key for key in more if key not in _LAST and key not in merits]
-    return list(dict.fromkeys(["answered", "label_accuracy", *others, "accuracy", *merits, *_LAST]))
+        metrics = [key for key in metrics if key not in _OF_CLASSES]
+    metrics += [key for key in more if key.startswith(RECALL)]
+    paper = [key.removeprefix("paper.") for key in done if key.startswith("paper.")]
+    others = [key for key in [*more, *paper] if key not in [*metrics, *_LAST, "accuracy"]]
+    keys = ["answered", "label_accuracy", *others, "accuracy", *metrics, *_LAST]
+    return list(dict.fromkeys(keys))
 
 
 def failure_lines(jobs: DataFrame) -> list[str]:
-    """Return a line for each different error of the jobs that did not finish: how many, why, and
-    which.
-    """
+    """Return a line for each different error of the jobs: how many, why, and which."""
     lines = []
     for why, members in jobs.groupby("error", sort=False):
         noun = "job" if len(members) == 1 else "jobs"
@@ -218,38 +177,35 @@ def failure_lines(jobs: DataFrame) -> list[str]:
 
 
 def warning_lines(jobs: DataFrame) -> list[str]:
-    """Return a line for each kind of warning of the jobs: how many have it, the first one's text,
-    and which jobs.
+    """Return a line for each kind of warning: how many jobs have it, which, and the first text.
+
+    Warnings are of one kind where they differ in numbers only.
     """
-    texts, lines = jobs.get("warnings", Series(dtype=object)).explode().dropna().astype(str), []
-    for _, alike in texts.groupby(
-        texts.str.replace(r"\d[\d.,]*", "", regex=True), sort=False
-    ):  # but for numbers
-        first = f"for example: {alike.iloc[0]}" if alike.nunique() > 1 else alike.iloc[0]
+    texts = jobs.get("warnings", Series(dtype=object)).explode().dropna().astype(str)
+    lines = []
+    for _, alike in texts.groupby(texts.str.replace(r"\d[\d.,]*", "", regex=True), sort=False):
+        first = alike.iloc[0]
+        if alike.nunique() > 1:
+            first = f"for example: {first}"
         names = some(jobs["name"][alike.index.unique()], 3)
         lines.append(f"{alike.index.nunique()} of {len(jobs)} runs ({names}) warn: {first}")
     return lines
 
 
 def write_csv(folder: Path, jobs: DataFrame) -> None:
-    """Write table.csv: one line per job, with its name, its own overrides, and every number of
-    result.json.
-    """
-    lines = DataFrame({"job": jobs["job"], "name": jobs["name"], "failure": jobs["error"]})
-    results = jobs.drop(
-        columns=[*lines.columns, *_NOT_IN_CSV, *jobs.filter(regex=r"^paper\.")], errors="ignore"
-    )
+    """Write table.csv: one line per job, with its name, its own overrides, and its result.json."""
+    lines = jobs[["job", "name"]].assign(failure=jobs["error"])
+    typed = [dict(text.partition("=")[::2] for text in texts) for texts in jobs["overrides"]]
+    settings = DataFrame(typed, index=jobs.index)
+    hidden = ["job", "name", "folder", "run", "row", "overrides", "error"]
+    results = jobs.drop(columns=[*hidden, *jobs.filter(regex=r"^paper\.")])
     if "warnings" in results:
         results["warnings"] = results["warnings"].map(" | ".join, na_action="ignore")
     results = results.loc[:, ~results.map(lambda value: isinstance(value, list)).any()]
-    overrides = [dict(text.partition("=")[::2] for text in texts) for texts in jobs["overrides"]]
-    set_keys = DataFrame(overrides, index=jobs.index)
-    results.update(
-        set_keys[jobs["error"].notna()], overwrite=False
-    )  # a job that failed has no result with its seed
-    table = pandas.concat(
-        [lines, set_keys[set_keys.columns.difference(results.columns, sort=False)], results], axis=1
-    )
+    # A job that failed has no result with its seed.
+    results.update(settings[jobs["error"].notna()], overwrite=False)
+    settings = settings.drop(columns=results.columns, errors="ignore")
+    table = pandas.concat([lines, settings, results], axis=1)
     write_private(folder / TABLE_CSV, table.to_csv(index=False, lineterminator="\r\n"))
 
 
@@ -267,37 +223,41 @@ def read_sweep(folder: str | Path) -> DataFrame:
     return table
 
 
-def cell(key: str, values: Sequence[Any]) -> str:
-    """Return the cell of one run, or of several that differ in their seed: mean ± standard
-    deviation.
+def cell(key: str, values: Iterable[Any]) -> str:
+    """Return the cell of one run, or of several that differ in their seed.
+
+    It is the mean ± the standard deviation, or all texts.
     """
-    numbers = [
-        value for value in values if isinstance(value, int | float) and not isinstance(value, bool)
-    ]
-    if len(numbers) < len(values) or not values:
-        texts = [text for text in map(_text, values) if text]
-        return some(texts, 3) if texts and not numbers else "–"
-    mean = fmean(numbers)
+    values = list(values)
+    if any(isinstance(value, str | bool | list | tuple) for value in values):
+        return some(filter(None, map(_text, values)), 3)
+    if not values or None in values:
+        return NOTHING
     share = is_share(key)
-    whole = share or all(isinstance(value, int) for value in values)
-    shown = figure(round(mean) if whole and not share else mean, key)
-    if len(set(values)) < 2 or math.isinf(mean):
+    mean = fmean(values)
+    decimals = 3
+    if not share and all(isinstance(value, int) for value in values):
+        mean = round(mean)
+        decimals = 0
+    shown = figure(mean, key)
+    if len(set(values)) == 1 or math.isinf(mean):
         return shown
-    spread = f"{100 * stdev(values):.1f} %" if share else f"{stdev(values):,.{0 if whole else 3}f}"
-    return f"{shown.removesuffix(' %')} ± {spread}" if spread.strip("0.% ") else shown
+    if share:
+        return f"{shown.removesuffix(' %')} ± {percent(stdev(values))}"
+    return f"{shown} ± {stdev(values):,.{decimals}f}"
 
 
 def _text(value: object) -> str:
     """Return a value that is no number as text, as one types it; empty where there is none."""
-    if isinstance(value, list | tuple):
-        return ", ".join(map(_text, value))
     if value is None:
         return ""
+    if isinstance(value, list | tuple):
+        return ", ".join(map(_text, value))
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
-def _paper_cell(key: str, jobs: DataFrame) -> str:
-    value = jobs[f"paper.{key}"].iloc[0] if f"paper.{key}" in jobs else None
+def _paper_cell(key: str, values: Series) -> str:
+    value = values.iloc[0]
     if value is None:
-        return "–"
+        return NOTHING
     return percent(value) if is_share(key) and not isinstance(value, str) else str(value)

@@ -1,4 +1,13 @@
-"""Teachers: what turns private shards into votes on public rows."""
+"""Teachers turn private records into votes on public rows.
+
+records → shards  `sharded.py`: `partition` gives each teacher its own records
+shards → fits     `ensemble.py`: networks, by `engine.py`, which trains each alone (`teacher.py`) or
+                  all as one network (`stacked.py`); `sklearn.py`: classifiers in processes
+fits → votes      predictions stay in the store, and `sharded.py` counts them
+
+Without fits, records vote themselves (`cells.py`, `neighbours.py`), or a file has the votes
+(`votes.py`). `base.py` is the interface.
+"""
 
 from nzc.teachers.base import Teachers, VoteHistograms
 

@@ -21,31 +21,39 @@ SummaryKey = Literal["count", "mean_accuracy", "ensemble_accuracy", "gap_above_2
 
 @dataclass(frozen=True)
 class VoteHistograms:
-    """Votes of teachers. A row that no teacher has labeled has no votes."""
+    """Votes of teachers. A row that no teacher has labeled has no votes.
 
-    votes: Ints = field(repr=False)  # [rows, classes], private, also in error messages
-    teachers: int  # 0 stands for the ground truth, whose votes are one-hot
-    truth: Ints | None = field(
-        default=None, repr=False
-    )  # true labels [rows] or UNKNOWN; None: none is known
+    votes     [rows, classes], private, also in error messages
+    teachers  their number; 0 stands for the ground truth, whose votes are one-hot
+    truth     true labels [rows] or UNKNOWN; None: none is known
+    """
+
+    votes: Ints = field(repr=False)
+    teachers: int
+    truth: Ints | None = field(default=None, repr=False)
 
     @property
     def summary(self) -> dict[SummaryKey, float | int | None]:
-        """The section `teachers` of result.json; None: not known. NZC qualifies queries by gaps
-        above 2 or 3 votes.
+        """The section `teachers` of result.json; None: not known.
+
+        NZC qualifies queries by gaps above 2 or 3 votes.
         """
         figures: dict[SummaryKey, float | int | None] = dict.fromkeys(get_args(SummaryKey))
         figures["count"] = self.teachers
-        voted = self.votes.any(axis=1)
-        if not self.teachers or not voted.any():
+        has_votes = self.votes.any(axis=1)
+        if not self.teachers or not has_votes.any():
             return figures
-        gap = gaps(self.votes[voted])[:, 0]
-        figures |= {"gap_above_2": float((gap > 2).mean()), "gap_above_3": float((gap > 3).mean())}
-        if self.truth is not None and (known := voted & (self.truth != UNKNOWN)).any():
-            votes, truth = self.votes[known], self.truth[known]
-            figures["mean_accuracy"] = float(
-                votes[np.arange(len(votes)), truth].mean() / votes.sum(axis=1).mean()
-            )
+        gap = gaps(self.votes[has_votes])[:, 0]
+        figures["gap_above_2"] = float((gap > 2).mean())
+        figures["gap_above_3"] = float((gap > 3).mean())
+        if self.truth is None:
+            return figures
+        measured = has_votes & (self.truth != UNKNOWN)
+        if measured.any():
+            votes = self.votes[measured]
+            truth = self.truth[measured]
+            right = votes[np.arange(len(votes)), truth]
+            figures["mean_accuracy"] = float(right.mean() / votes.sum(axis=1).mean())
             figures["ensemble_accuracy"] = float((votes.argmax(axis=1) == truth).mean())
         return figures
 
@@ -64,18 +72,19 @@ class VoteShape(NamedTuple):
 
 
 class Teachers(ABC):
-    """What every kind of teachers implements."""
+    """What every kind of teachers implements. Without a dataset, `splits` is None."""
 
     needs_dataset = True  # whether they need a dataset to learn from
     needs_embedding = False  # whether they learn in a public representation
     takes_budgets = False  # whether records may have individual budgets
     labels_asked_only = (
-        False  # whether they label only the asked rows, which must be known before training
+        False  # whether the asked rows must be known before training: no others get labels
     )
 
     def adjacency(self, labels_only: bool = False) -> Adjacency:
-        """Return which vote histograms are neighbours; `labels_only`: where a record may change in
-        its label only.
+        """Return which vote histograms are neighbours.
+
+        labels_only  whether a record may change in its label only
         """
         return Adjacency()
 
@@ -83,20 +92,29 @@ class Teachers(ABC):
         """Return the unit of privacy."""
         if splits is not None and splits.labels_only:
             return "label"
-        return "record" if splits is None or splits.groups is None else "group"
+        if splits is not None and splits.groups is not None:
+            return "group"
+        return "record"
 
     def neighbours(self, splits: DataSplits | None) -> str:
         """Return in words when two private datasets are neighbours: one unit of privacy differs.
 
         The words are the same wherever the same is protected: only then can ε be added.
         """
-        if self.unit(splits) == "label":
-            return "the label of one record differs; the features of all records are public, and nothing protects them"
-        if splits is not None and splits.groups is not None:
-            which = f" (one value of the {splits.grouped_by})" if splits.grouped_by else ""
-            return f"all records of one group{which} are replaced by one or more others"
-        named = splits is not None and splits.keys is not None
-        return "one record differs" + ", but keeps its name" * named
+        assert splits is not None
+        if splits.labels_only:
+            return (
+                "the label of one record differs; the features of all records are public, "
+                "and nothing protects them"
+            )
+        if splits.groups is None:
+            return (
+                "one record differs"
+                if splits.keys is None
+                else "one record differs, but keeps its name"
+            )
+        named = f" (one value of the {splits.grouped_by})" if splits.grouped_by else ""
+        return f"all records of one group{named} are replaced by one or more others"
 
     def counted(self, splits: DataSplits) -> DataSplits:
         """Return the splits with those private records that the teachers use: by default all."""
@@ -104,7 +122,7 @@ class Teachers(ABC):
 
     @abstractmethod
     def check(self, splits: DataSplits | None) -> VoteShape:
-        """Return the shape of the votes. InputError: the teachers cannot learn from these splits."""
+        """Return the shape of the votes. InputError: they cannot learn from these splits."""
 
     def check_training(  # noqa: B027
         self, splits: DataSplits, store: PredictionStore, trainer: TrainerSettings
@@ -113,7 +131,8 @@ class Teachers(ABC):
 
     def truth(self, splits: DataSplits | None) -> Ints | None:
         """Return the true labels [rows] of the rows that are voted on; None where none is known."""
-        return None if splits is None else splits.public.y
+        assert splits is not None
+        return splits.public.y
 
     def private_digest(self, splits: DataSplits | None) -> str:
         """Return the digest by which the ledger identifies the private data."""
@@ -124,9 +143,7 @@ class Teachers(ABC):
     def train(
         self, splits: DataSplits | None, store: PredictionStore, trainer: TrainerSettings
     ) -> AnyArray:
-        """Return what `vote` counts: private predictions [teachers, rows], or votes. They are
-        computed once.
-        """
+        """Return what `vote` counts, once computed: predictions [teachers, rows], or votes."""
 
     def train_worker(  # noqa: B027
         self, splits: DataSplits | None, store: PredictionStore, trainer: TrainerSettings
@@ -134,7 +151,5 @@ class Teachers(ABC):
         """Train this worker node's share of the teachers; by default there is none."""
 
     def vote(self, splits: DataSplits | None, trained: AnyArray) -> VoteHistograms:
-        """Return every teacher's vote on every row that can be asked; by default `trained` are
-        votes.
-        """
+        """Return the votes on every row that can be asked; by default `trained` are votes."""
         return VoteHistograms(trained, self.check(splits).teachers, self.truth(splits))

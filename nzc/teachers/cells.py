@@ -1,6 +1,4 @@
-"""Records as teachers: each votes with its own class, for the asked row that it is nearest to, and
-for no other.
-"""
+"""Records as teachers: each votes with its own class, and for the nearest asked row alone."""
 
 from dataclasses import dataclass, replace
 
@@ -20,13 +18,12 @@ from nzc.validation import InputError
 
 @dataclass(frozen=True, kw_only=True)
 class Cells(Teachers):
-    """The asked rows divide the public representation into cells; votes are counts of the private
-    records in a cell.
+    """The asked rows divide the public representation into cells; votes count the records of each.
+
+    per_group  how many records of a group count at most; they are drawn by its name and size
     """
 
-    per_group: Count = (
-        1  # so many records of a group count at most; they are drawn by its name and size
-    )
+    per_group: Count = 1
     seed: CountOrZero = 0
 
     needs_embedding = True
@@ -39,50 +36,58 @@ class Cells(Teachers):
     def check(self, splits: DataSplits | None) -> VoteShape:
         assert splits is not None
         if splits.groups is None and self.per_group > 1:
-            raise InputError(
-                "per_group", self.per_group, "must be 1 where the dataset has no groups"
-            )
+            allowed = "must be 1 where the dataset has no groups"
+            raise InputError("per_group", self.per_group, allowed)
         return VoteShape(len(splits.public), splits.classes, splits.units * self.per_group)
 
     def counted(self, splits: DataSplits) -> DataSplits:
-        """Return the splits with `per_group` records of each group, filled up with unknown ones, so
-        that the number of
-        records does not tell how many a group has, not even by how a processor rounds.
+        """Return the splits with `per_group` records of each group, filled up with unknown ones.
+
+        So the number of records does not tell how many a group has, not even by how a processor
+        rounds.
         """
         if splits.groups is None:
             return splits
         names, first, sizes = np.unique(
             np.sort(splits.groups), return_index=True, return_counts=True
         )
-        draws, numbers = draw_by_key(names, self.seed, 6), np.arange(self.per_group)
-        places = (draws % sizes.astype(np.uint64)).astype(np.int64)[:, None] + numbers
-        rows = np.argsort(splits.groups, kind="stable")[first[:, None] + places % sizes[:, None]]
+        start = (draw_by_key(names, self.seed, 6) % sizes.astype(np.uint64)).astype(np.int64)
+        numbers = np.arange(self.per_group)
+        places = (start[:, None] + numbers) % sizes[:, None]  # [groups, per_group], in the group
+        rows = np.argsort(splits.groups, kind="stable")[first[:, None] + places]
         labels = np.where(numbers < sizes[:, None], splits.private.y[rows], UNKNOWN)
-        chosen = Records(splits.private.x[rows.ravel()], labels.ravel())
-        own = None if splits.weights is None else splits.weights[rows.ravel()]
+        rows = rows.ravel()
         return replace(
-            splits, private=chosen, groups=np.repeat(names, self.per_group), keys=None, weights=own
+            splits,
+            private=Records(splits.private.x[rows], labels.ravel()),
+            groups=np.repeat(names, self.per_group),
+            keys=None,
+            weights=None if splits.weights is None else splits.weights[rows],
         )
 
     def train(
         self, splits: DataSplits | None, store: PredictionStore, trainer: TrainerSettings
     ) -> AnyArray:
-        """Return how many records of each class are nearest to each public row, [rows, classes]; 0
-        where not asked.
-        """
-        assert splits is not None and splits.embedding is not None
-        places, labels = splits.embedding, splits.private.y
+        """Return how many records of each class are nearest to each asked row, [rows, classes]."""
+        assert splits is not None
+        assert splits.embedding is not None
+        labels = splits.private.y
+        asked = splits.embedding.public[splits.to_label]
+        home = splits.to_label[nearest(splits.embedding.private, asked)]
+        times = (labels != UNKNOWN).astype(np.int64)
+        if splits.weights is not None:
+            times *= splits.weights
         counts = np.zeros((len(splits.public), splits.classes), np.int64)
-        home = splits.to_label[nearest(places.private, places.public[splits.to_label])]
-        times = np.ones(len(labels), np.int64) if splits.weights is None else splits.weights
-        np.add.at(counts, (home, labels), times * (labels != UNKNOWN))
+        np.add.at(counts, (home, labels), times)
         return counts
 
 
 def nearest(places: Floats, to: Floats) -> Ints:
-    """Return for each of `places` the number of the nearest of `to`; 20 million distances at a
-    time.
-    """
-    lengths, chunk = (to**2).sum(axis=1), max(1, 20_000_000 // len(to))
-    parts = [places[start : start + chunk] for start in range(0, len(places), chunk)]
-    return np.concatenate([(lengths - 2 * part @ to.T).argmin(axis=1) for part in parts])
+    """Return the number of the nearest of `to` for each of `places`, in chunks of little memory."""
+    lengths = (to**2).sum(axis=1)
+    chunk = max(1, 20_000_000 // len(to))  # so that 20 million distances are held
+    numbers = [
+        (lengths - 2 * places[start : start + chunk] @ to.T).argmin(axis=1)
+        for start in range(0, len(places), chunk)
+    ]
+    return np.concatenate(numbers)

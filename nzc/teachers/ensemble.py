@@ -24,8 +24,12 @@ class Ensemble(EnsembleSettings):
     """`count` networks of one kind."""
 
     code = (
-        *("nzc.teachers.engine", "nzc.teachers.teacher", "nzc.teachers.stacked"),
-        *("nzc.training.optimizer", "nzc.networks", *ShardedTeachers.code),
+        "nzc.teachers.engine",
+        "nzc.teachers.teacher",
+        "nzc.teachers.stacked",
+        "nzc.training.optimizer",
+        "nzc.networks",
+        *ShardedTeachers.code,
     )
 
     def check_training(
@@ -33,11 +37,10 @@ class Ensemble(EnsembleSettings):
     ) -> None:
         if not store.has(self.stored_request(splits, trainer)):
             networks.require_fit(self.network, splits.private.x.shape[1:], splits.classes)
-            self.try_step(splits, trainer.device_kind)
+            self._try_step(splits, trainer.device_kind)
 
-    def try_step(self, splits: DataSplits, device_kind: str) -> None:
-        """Raise InputError where a teacher cannot take a step on a batch as small as its shard may
-        leave.
+    def _try_step(self, splits: DataSplits, device_kind: str) -> None:
+        """Raise InputError where a teacher cannot learn from the smallest batch of its shard.
 
         The rows are made up. Where names decide who learns from a record, a shard may leave a batch
         of one row: whether one does is private, so it must not decide whether the run ends.
@@ -49,23 +52,16 @@ class Ensemble(EnsembleSettings):
         from nzc.teachers.teacher import Teacher
 
         shard_size = max(1, len(splits.private) // self.number(splits))
+        rows = 1
         if splits.names is None:
             rows = min(2, shard_size % self.batch_size or self.batch_size)
-            even = rows
-            why = f"teachers.count={self.number(splits)} and teachers.batch_size={self.batch_size} leave one"
-        else:
-            rows = 1
-            even = None
-            why = "where names or groups decide which teacher has a record, any shard may leave one"
         x = torch.from_numpy(np.zeros((rows, *splits.private.x.shape[1:]), splits.private.x.dtype))
         y = torch.zeros(rows, dtype=torch.int64)
-        trainable = "must be trainable"
-        if rows == 1:
-            trainable = f"must train on a batch of one row: {why}; GroupNorm can, BatchNorm cannot"
-
-        with trial("network", self.network, trainable):
-            teacher = Teacher(self, 0, x, y, even, splits.classes, torch.device("cpu"))
-            teacher.rows = shard_size  # which decides how many steps a schedule has
+        pass_size = rows if splits.names is None else None
+        teacher = Teacher(self, 0, x, y, pass_size, splits.classes, torch.device("cpu"))
+        teacher.rows = shard_size  # which decides how many steps a schedule has
+        batch = "a batch of one row" if rows == 1 else "its shard"
+        with trial("network", self.network, f"must train on {batch}"):
             if teacher.is_stacked(device_kind):
                 loss = Stacked([teacher]).losses(teacher.x[None], y[None]).sum()
             else:
@@ -73,27 +69,20 @@ class Ensemble(EnsembleSettings):
             loss.backward()
         with trial("augment", self.augment, "must give rows that the network takes"):
             teacher.network(teacher.draw_pass()[0])
-        with trial(
-            "optimizer",
-            self.optimizer,
-            "must be able to train teachers, by steps without a closure",
-        ):
+        with trial("optimizer", self.optimizer, "must train teachers by steps without a closure"):
             teacher.set_optimizer(list(teacher.network.parameters()))
             teacher.optimizer.step()
 
-    def request(self, splits: DataSplits, trainer: TrainerSettings) -> dict[str, Any]:
-        # The source of a network that has no name in nzc.networks is in its description.
-        source = (
-            source_digest(networks.MODULES[self.network]) if isinstance(self.network, str) else ""
-        )
-        facts = {
-            "network_code": source,
-            "precision": trainer.precision,
-            "device": trainer.device_kind,
-        }
+    def stored_request(self, splits: DataSplits, trainer: TrainerSettings) -> dict[str, Any]:
+        request = super().stored_request(splits, trainer)
+        request["precision"] = trainer.precision
+        request["device"] = trainer.device_kind
+        request["network_code"] = ""  # of a network of one's own, its description has the source
+        if isinstance(self.network, str):
+            request["network_code"] = source_digest(networks.MODULES[self.network])
         if trainer.deterministic:
-            facts["deterministic"] = trainer.deterministic
-        return super().request(splits, trainer) | facts
+            request["deterministic"] = trainer.deterministic
+        return request
 
     def train_worker(
         self, splits: DataSplits | None, store: PredictionStore, trainer: TrainerSettings
@@ -109,16 +98,18 @@ class Ensemble(EnsembleSettings):
 
         if trainer.processes > 1:
             splits = replace(splits, private=sendable(splits.private))
-        engine = TeacherEnsemble(self, splits, shards, work, trainer.compile)
-        options: dict[str, Any] = {"max_epochs": 1, "use_distributed_sampler": False}
         trainer.fit(
-            engine, "Teachers", total=len(missing(work, range(len(shards)))), ranks=True, **options
+            TeacherEnsemble(self, splits, shards, work, trainer.compile),
+            "Teachers",
+            total=len(missing(work, range(len(shards)))),
+            ranks=True,
+            max_epochs=1,
+            use_distributed_sampler=False,
         )
 
 
 def sendable(private: Records) -> Records:
-    """Return the records as other processes can get them: from shared memory, or from a file where
-    it has no room.
+    """Return the records as other processes can get them: by shared memory, or from a file.
 
     torch sends arrays by shared memory, of which a container has 64 MiB by default.
     """

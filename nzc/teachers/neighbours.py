@@ -1,6 +1,4 @@
-"""Records as teachers: of each query, the nearest records of a secret random sample vote with their
-own classes.
-"""
+"""Records as teachers: the nearest records of a secret random sample vote with their classes."""
 
 from dataclasses import dataclass
 
@@ -19,17 +17,16 @@ from nzc.validation import InputError, positive, whole
 
 @dataclass(frozen=True, kw_only=True)
 class Neighbours(Teachers):
-    """Private-kNN (Zhu, Yu, Chandraker and Wang 2020): `count` votes a query, of the nearest
-    records in a sample.
+    """Private-kNN (Zhu, Yu, Chandraker and Wang 2020): the nearest `count` of a sample vote.
 
     A replaced record moves at most one vote, and none where it is not in the sample
     (`accounting.sampling`).
+
+    sampling  probability of each record to be in the sample of a query; who is in it is secret
     """
 
     count: Count
-    sampling: (
-        Share  # probability of each record to be in the sample of a query; who is in it is secret
-    )
+    sampling: Share
 
     needs_embedding = True
     labels_asked_only = True
@@ -40,38 +37,39 @@ class Neighbours(Teachers):
     def check(self, splits: DataSplits | None) -> VoteShape:
         assert splits is not None
         if self.unit(splits) == "group":  # several of its records may vote
-            allowed = "must be other teachers where the dataset has groups (or, for dataset=npz, dataset.unit=record)"
+            allowed = (
+                "must be other teachers where the dataset has groups "
+                "(or, for dataset=npz, dataset.unit=record)"
+            )
             raise InputError("_target_", type(self).__name__, allowed)
         positive("sampling", self.sampling)
-        whole(
-            "count",
-            self.count,
-            1,
-            max(1, int(splits.units * self.sampling)),
-            "(the expected size of a sample)",
-        )
+        sample = max(1, int(splits.units * self.sampling))
+        whole("count", self.count, 1, sample, "(the expected size of a sample)")
         return VoteShape(len(splits.public), splits.classes, self.count)
 
     def train(
         self, splits: DataSplits | None, store: PredictionStore, trainer: TrainerSettings
     ) -> AnyArray:
-        """Return the votes [rows, classes]; none where not asked. Votes that a sample lacks have
-        fixed classes.
+        """Return the votes [rows, classes] on the asked rows.
+
+        Votes that a sample lacks have fixed classes.
         """
         from randomgen import ChaCha
 
-        assert splits is not None and splits.embedding is not None
+        assert splits is not None
+        assert splits.embedding is not None
         assert splits.coins is not None or self.sampling == 1
         key = 0 if splits.coins is None else int.from_bytes(splits.coins.tobytes(), "little")
         rng = np.random.Generator(ChaCha(key=key, rounds=20))
-        places, labels = splits.embedding, splits.private.y
+        labels = splits.private.y
+        fixed = without_records(self.count, splits.classes)
         votes = np.zeros((len(splits.public), splits.classes), np.int64)
         for row in splits.to_label:
             sample = np.flatnonzero(rng.random(len(labels)) < self.sampling)
-            distances = ((places.private[sample] - places.public[row]) ** 2).sum(axis=1)
-            nearest = sample[
-                distances.argsort(kind="stable")[: self.count]
-            ]  # the first of equally near ones
-            lacking = without_records(self.count, splits.classes)[len(nearest) :]
-            votes[row] = np.bincount(np.append(labels[nearest], lacking), minlength=splits.classes)
+            places = splits.embedding.private[sample]
+            distances = ((places - splits.embedding.public[row]) ** 2).sum(axis=1)
+            # Stable: the first of equally near ones.
+            nearest = sample[distances.argsort(kind="stable")[: self.count]]
+            voted = np.append(labels[nearest], fixed[len(nearest) :])
+            votes[row] = np.bincount(voted, minlength=splits.classes)
         return votes

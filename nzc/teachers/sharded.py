@@ -1,8 +1,5 @@
-"""Teachers that learn from disjoint shards of the private split, and the settings of those that are
-networks.
-"""
+"""Teachers on disjoint shards of the private split: partition, stored predictions and votes."""
 
-import sys
 from abc import abstractmethod
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, fields
@@ -27,15 +24,19 @@ from nzc.validation import InputError, whole
 
 @dataclass(frozen=True, kw_only=True)
 class ShardedTeachers(Teachers):
-    """`count` teachers, one per shard. Their predictions depend on these fields and the data only."""
+    """`count` teachers, one per shard. These fields and the data alone decide their predictions.
 
-    count: Count | None  # None: one for so many private records, or groups, as `records` says
+    count     None: one for so many private records, or groups, as `records` says
+    stratify  every shard has the classes in equal proportions (see `partition`)
+    parallel  how many are trained at once
+    label     which public rows each teacher labels: all, or the rows of this run only
+    """
+
+    count: Count | None
     seed: CountOrZero
-    stratify: bool = False  # every shard has the classes in equal proportions (see `partition`)
-    parallel: Count | None = None  # how many are trained at once
-    label: Literal["all", "asked"] = (
-        "all"  # which public rows each teacher labels: all, or the rows of this run only
-    )
+    stratify: bool = False
+    parallel: Count | None = None
+    label: Literal["all", "asked"] = "all"
     records: Count = 1
 
     takes_budgets = True
@@ -49,25 +50,24 @@ class ShardedTeachers(Teachers):
     def labels_asked_only(self) -> bool:  # type: ignore[override]
         return self.label == "asked"
 
-    def request(self, splits: DataSplits, trainer: TrainerSettings) -> dict[str, Any]:
-        """Return what can change a prediction beside data and fields, in JSON types: the source, a
-        device, …
-        """
-        return {"code": source_digest(*self.code, follow=False)}
-
     def stored_request(self, splits: DataSplits, trainer: TrainerSettings) -> dict[str, Any]:
-        """Return what identifies the stored predictions: all that can change one."""
-        names = [field.name for field in fields(self) if field.name not in self.not_in_key]
-        settings = {name: describe(getattr(self, name)) for name in names}
-        settings |= {"data": splits.digest, "classes": splits.classes, "count": self.number(splits)}
-        rows = {} if splits.asked is None else {"asked": splits.asked.tolist()}
-        own = type(self).__module__
-        source = (
-            {}
-            if own.startswith("nzc.")
-            else {"class": type(self).__qualname__, "source": source_digest(own)}
-        )
-        return {**settings, **self.request(splits, trainer), **rows, **source}
+        """Return what identifies the stored predictions, in JSON types: all that can change one."""
+        request = {
+            field.name: describe(getattr(self, field.name))
+            for field in fields(self)
+            if field.name not in self.not_in_key
+        }
+        request["data"] = splits.digest
+        request["classes"] = splits.classes
+        request["count"] = self.number(splits)
+        request["code"] = source_digest(*self.code, follow=False)
+        if splits.asked is not None:
+            request["asked"] = splits.asked.tolist()
+        module = type(self).__module__
+        if not module.startswith("nzc."):
+            request["class"] = type(self).__qualname__
+            request["source"] = source_digest(module)
+        return request
 
     def neighbours(self, splits: DataSplits | None) -> str:
         words = super().neighbours(splits)
@@ -76,16 +76,11 @@ class ShardedTeachers(Teachers):
     def check(self, splits: DataSplits | None) -> VoteShape:
         assert splits is not None
         if self.stratify and (splits.labels_only or splits.names is not None):
-            why = (
-                "labels are private"
-                if splits.labels_only
-                else "the name of a record or group decides its teacher"
-            )
-            raise InputError("stratify", True, f"must be false where {why}")
-        whole(
-            "count", self.number(splits), 1, splits.units, f"(one private {self.unit(splits)} each)"
-        )
-        return VoteShape(len(splits.public), splits.classes, self.number(splits))
+            allowed = "must be false where labels are private, or names decide who has a record"
+            raise InputError("stratify", True, allowed)
+        count = self.number(splits)
+        whole("count", count, 1, splits.units, f"(one private {self.unit(splits)} each)")
+        return VoteShape(len(splits.public), splits.classes, count)
 
     def number(self, splits: DataSplits) -> int:
         """Return how many teachers there are."""
@@ -93,42 +88,33 @@ class ShardedTeachers(Teachers):
 
     def shards(self, splits: DataSplits) -> list[Ints]:
         """Return the rows of the private split that each teacher learns from."""
-        return partition(
-            splits.private.y,
-            self.number(splits),
-            self.seed,
-            self.stratify,
-            splits.names,
-            splits.weights,
-        )
+        count = self.number(splits)
+        labels = splits.private.y
+        return partition(labels, count, self.seed, self.stratify, splits.names, splits.weights)
 
     def train(
         self, splits: DataSplits | None, store: PredictionStore, trainer: TrainerSettings
     ) -> AnyArray:
         assert splits is not None
-        empty = np.exp(-splits.units / self.number(splits))  # as expected: from public numbers only
-        if splits.names is not None and empty > 0.1:
-            which = f"about {100 * empty:.0f} % of {self.number(splits):,} teachers have no {self.unit(splits)}"
-            print(f"nzc: {which}: they vote for the class of their own number", file=sys.stderr)
-        return store.fetch(
-            self.stored_request(splits, trainer), lambda work: self.teach(splits, trainer, work)
-        )
+        request = self.stored_request(splits, trainer)
+        return store.fetch(request, lambda work: self.teach(splits, trainer, work))
 
     def teach(self, splits: DataSplits, trainer: TrainerSettings, work: Path) -> AnyArray:
-        """Train the teachers, and return their predictions [teachers, rows to label]; `work` keeps
-        unfinished work.
+        """Train the teachers, and return their predictions [teachers, rows to label].
+
+        `work` keeps unfinished work.
         """
         self.teach_missing(splits, trainer, work)
         return collect(work, self.number(splits))
 
     def teach_missing(self, splits: DataSplits, trainer: TrainerSettings, work: Path) -> None:
-        """Train the teachers without predictions in `work`; those without a record need no
-        training.
-        """
+        """Train the teachers without predictions in `work`; those without a record need none."""
         shards = self.shards(splits)
-        for teacher, own in enumerate(without_records(len(shards), splits.classes)):
-            if not len(shards[teacher]):
-                save(work / f"{teacher}.npz", labels=np.full(len(splits.to_label), own))
+        fixed = without_records(len(shards), splits.classes)
+        for teacher, shard in enumerate(shards):
+            if len(shard) == 0:
+                labels = np.full(len(splits.to_label), fixed[teacher])
+                save(work / f"{teacher}.npz", labels=labels)
         self.teach_shards(splits, shards, trainer, work)
 
     @abstractmethod
@@ -146,20 +132,24 @@ class ShardedTeachers(Teachers):
 
 @dataclass(frozen=True, kw_only=True)
 class EnsembleSettings(OptimizerSettings, ShardedTeachers):
-    """Further settings of teachers that are networks of one kind."""
+    """Further settings of teachers that are networks of one kind.
 
-    network: Network  # a name in nzc.networks, or what makes an nn.Module
-    epochs: Count  # passes of each teacher over its shard
+    network  a name in nzc.networks, or what makes an nn.Module
+    epochs   passes of each teacher over its shard
+    augment  augmentation of a batch: (x, torch.Generator) → x
+    stacked  train teachers as one (`stacked.py`); false: one thread each; None: stacked on a GPU,
+             and small ones of nzc's. Never stacked are networks with dropout, optimisers that are
+             not elementwise, and shards of different sizes
+    """
+
+    network: Network
+    epochs: Count
     batch_size: Count
-    augment: Callable[..., Any] | None = None  # augmentation of a batch: (x, torch.Generator) → x
-    #: Train teachers as one (`stacked.py`); false: one thread each; None: stacked on a GPU, and
-    #: small ones of nzc's. Never stacked are networks with dropout, optimisers that are not
-    #: elementwise, and shards of different sizes.
+    augment: Callable[..., Any] | None = None
     stacked: bool | None = None
-    not_in_key = (
-        *ShardedTeachers.not_in_key,
-        "stacked",
-    )  # which changes the speed; predictions agree up to rounding
+
+    #: Stacked or not, predictions agree up to rounding.
+    not_in_key = (*ShardedTeachers.not_in_key, "stacked")
 
 
 def missing(work: Path, teachers: Iterable[int]) -> list[int]:
@@ -168,19 +158,18 @@ def missing(work: Path, teachers: Iterable[int]) -> list[int]:
 
 
 def collect(work: Path, count: int) -> AnyArray:
-    """Return the predictions [teachers, rows] that `count` teachers have left in `work`, one file
-    each.
-    """
-    parts = [load(work / f"{teacher}.npz") for teacher in range(count)]
-    if None in parts:
-        raise RuntimeError(f"teacher {parts.index(None)} has left no predictions in {work}")
-    return np.stack([part["labels"] for part in parts if part is not None])
+    """Return the predictions [teachers, rows] that `count` teachers have left in `work`."""
+    predictions = []
+    for teacher in range(count):
+        stored = load(work / f"{teacher}.npz")
+        if stored is None:
+            raise RuntimeError(f"teacher {teacher} has left no predictions in {work}")
+        predictions.append(stored["labels"])
+    return np.stack(predictions)
 
 
 def without_records(count: int, classes: int) -> Ints:
-    """Return what each of `count` teachers votes for where it has no record: its number modulo the
-    classes.
-    """
+    """Return the votes of `count` teachers that have no record: their number modulo the classes."""
     return np.arange(count) % classes
 
 
@@ -192,8 +181,7 @@ def partition(
     names: Ints | None = None,
     weights: Ints | None = None,
 ) -> list[Ints]:
-    """Return `count` disjoint shards of row numbers that cover all rows, in sizes that differ by at
-    most one row.
+    """Return `count` disjoint shards of all row numbers, whose sizes differ by at most one row.
 
     Plain: by row number only, so a changed record changes one shard. Stratified: class by class, so
     neighbouring datasets are those in which a record keeps its label. With names [rows], keys of
@@ -202,24 +190,19 @@ def partition(
     empty. With weights [rows] so many teachers learn from a row; those of a smaller weight are the
     first of a larger one, and shards overlap.
     """
-    if names is not None:
-        parts = [np.arange(len(names))]
-        parts += (
-            []
-            if weights is None
-            else [np.flatnonzero(weights > copy) for copy in range(1, int(weights.max()))]
-        )
-        draws = [
-            draw_by_key(names[part], seed, 1, *[copy] * (copy > 0))
-            for copy, part in enumerate(parts)
-        ]
-        rows, teacher = (
-            np.concatenate(parts),
-            (np.concatenate(draws) % np.uint64(count)).astype(np.int64),
-        )
-        order = np.lexsort((names[rows], teacher))
-        return np.split(rows[order], np.bincount(teacher, minlength=count).cumsum()[:-1])
-    order = np.random.default_rng([seed, 1]).permutation(len(labels))
-    if stratify:
-        order = order[np.argsort(labels[order], kind="stable")]
-    return [np.sort(order[teacher::count]) for teacher in range(count)]
+    if names is None:
+        order = np.random.default_rng([seed, 1]).permutation(len(labels))
+        if stratify:
+            order = order[np.argsort(labels[order], kind="stable")]
+        return [np.sort(order[teacher::count]) for teacher in range(count)]
+    if weights is None:
+        weights = np.ones_like(names)
+    rows = [np.arange(len(names))]
+    draws = [draw_by_key(names, seed, 1)]
+    for copy in range(1, int(weights.max())):
+        rows.append(np.flatnonzero(weights > copy))
+        draws.append(draw_by_key(names[rows[-1]], seed, 1, copy))
+    dealt = np.concatenate(rows)
+    teacher = (np.concatenate(draws) % np.uint64(count)).astype(np.int64)
+    order = np.lexsort((names[dealt], teacher))
+    return np.split(dealt[order], np.bincount(teacher, minlength=count).cumsum()[:-1])

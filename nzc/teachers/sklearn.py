@@ -1,6 +1,4 @@
-"""Any classifier with fit and predict as teacher, in parallel processes. This module never imports
-torch.
-"""
+"""Any classifier with fit and predict as teacher, in processes. This module never imports torch."""
 
 import copy
 import os
@@ -30,12 +28,11 @@ _LARGE = 1_000_000
 
 @dataclass(frozen=True, kw_only=True)
 class Sklearn(ShardedTeachers):
-    """`count` copies of `estimator`, an object with fit(x, y) and predict(x). Images are flattened
-    to floats 0 … 1.
+    """`count` copies of `estimator`, an object with fit(x, y) and predict(x).
 
-    Every `random_state`, nested ones included, follows from (seed, teacher). A teacher whose shard
-    has one class always votes for it. Labels are passed as 0, 1, … for the classes of the shard, as
-    XGBoost requires.
+    Images are flattened to floats 0 … 1. Every `random_state`, nested ones included, follows from
+    (seed, teacher). A teacher whose shard has one class always votes for it. Labels are passed as
+    0, 1, … for the classes of the shard, as XGBoost requires.
     """
 
     estimator: Any
@@ -44,15 +41,11 @@ class Sklearn(ShardedTeachers):
     def check(self, splits: DataSplits | None) -> VoteShape:
         from sklearn.base import RegressorMixin
 
-        if not hasattr(self.estimator, "predict") or isinstance(
-            self.estimator, (type, RegressorMixin)
-        ):
+        is_classifier = hasattr(self.estimator, "predict")
+        if not is_classifier or isinstance(self.estimator, (type, RegressorMixin)):
             name = getattr(self.estimator, "__name__", type(self.estimator).__name__)
-            raise InputError(
-                "estimator",
-                name,
-                "must be a classifier, an object with the methods fit and predict",
-            )
+            allowed = "must be a classifier, an object with the methods fit and predict"
+            raise InputError("estimator", name, allowed)
         return super().check(splits)
 
     def teach_shards(
@@ -61,34 +54,34 @@ class Sklearn(ShardedTeachers):
         from joblib import Parallel, cpu_count, delayed
 
         todo = missing(work, range(len(shards)))
-        places = (
-            os.getcwd(),
-            sys.path.copy(),
-        )  # workers of an earlier run, in other places, are not used again
-        workers = {"initializer": _start_worker, "initargs": places}
-        # joblib writes no file, and does not use the folder: it accepts short paths in ASCII only.
-        options = {"return_as": "generator", "max_nbytes": None, "temp_folder": os.sep, **workers}
-        pool = Parallel(min(self.parallel or cpu_count(), len(shards)), **options)
-        ignored = warnings.catch_warnings(
-            action="ignore"
-        )  # joblib warns of tasks that Ctrl-C leaves undone
+        pool = Parallel(
+            min(self.parallel or cpu_count(), len(shards)),
+            return_as="generator",
+            # joblib writes no file, and does not use the folder: it accepts short paths in ASCII.
+            max_nbytes=None,
+            temp_folder=os.sep,
+            initializer=_start_worker,
+            # Workers of an earlier run, in other places, are not used again.
+            initargs=(os.getcwd(), sys.path.copy()),
+        )
         # The files stay after a kill, so they belong into the private store.
-        with TemporaryDirectory(dir=work) as files, Bar(trainer.progress) as shown, ignored:
-            public = _in_file(
-                Path(files, "public.npy"), _features(splits.public.x[splits.to_label])
-            )
+        with (
+            TemporaryDirectory(dir=work) as files,
+            Bar(trainer.progress) as bar,
+            warnings.catch_warnings(action="ignore"),  # of tasks that Ctrl-C leaves undone
+        ):
+            labeled = _features(splits.public.x[splits.to_label])
+            public = _in_file(Path(files, "public.npy"), labeled)
 
             def task(teacher: int) -> Any:
-                shard = splits.private.x[shards[teacher]]
-                x = _in_file(Path(files, f"{teacher}.npy"), _features(shard))
-                return delayed(_teach)(
-                    self.estimator, x, splits.private.y[shards[teacher]], public, self.seed, teacher
-                )
+                shard = shards[teacher]
+                x = _in_file(Path(files, f"{teacher}.npy"), _features(splits.private.x[shard]))
+                y = splits.private.y[shard]
+                return delayed(_teach)(self.estimator, x, y, public, self.seed, teacher)
 
             with closing(pool(map(task, todo))) as answers:
-                for teacher, labels in shown.track(
-                    zip(todo, answers, strict=True), len(todo), description="Teachers"
-                ):
+                trained = zip(todo, answers, strict=True)
+                for teacher, labels in bar.track(trained, len(todo), description="Teachers"):
                     save(work / f"{teacher}.npz", labels=labels)
                     Path(files, f"{teacher}.npy").unlink(missing_ok=True)
 
@@ -109,20 +102,18 @@ def _teach(estimator: Any, x: AnyArray, y: Ints, public: AnyArray, seed: int, te
     if len(classes) == 1:
         return np.full(len(public), y[0])
     state = int(np.random.SeedSequence([seed, teacher]).generate_state(1)[0])
-    with warnings.catch_warnings(action="ignore"):
-        try:
+    try:
+        with warnings.catch_warnings(action="ignore"):
             fitted = _copy(estimator, state)
             fitted.fit(x, labels)
-            return np.asarray(
-                classes[np.asarray(fitted.predict(public)).astype(np.int64).reshape(-1)]
-            )
-        except Exception as error:  # classifiers raise many types, and quote private values unless they name a parameter
-            parameters = estimator.get_params() if hasattr(estimator, "get_params") else {}
-            for name in (name for name in parameters if f"'{name}' parameter" in str(error)):
-                allowed = f"cannot be used ({in_a_line(error)})"
-                raise InputError(f"teachers.estimator.{name}", parameters[name], allowed) from error
-            allowed = f"must be able to learn from the {len(y)} records of teacher {teacher} ({type(error).__name__})"
-            raise InputError("teachers.estimator", type(estimator).__name__, allowed) from error
+            predicted = np.asarray(fitted.predict(public)).astype(np.int64)
+    except Exception as error:  # classifiers raise many types
+        why = type(error).__name__
+        if why == "InvalidParameterError":  # others may quote private values
+            why = in_a_line(error)
+        allowed = f"must be able to learn from the {len(y)} records of teacher {teacher} ({why})"
+        raise InputError("teachers.estimator", type(estimator).__name__, allowed) from error
+    return np.asarray(classes[predicted.reshape(-1)])
 
 
 def _in_file(path: Path, array: AnyArray) -> AnyArray:
@@ -135,21 +126,19 @@ def _in_file(path: Path, array: AnyArray) -> AnyArray:
 
 
 def _copy(estimator: Any, state: int) -> Any:
-    """Return an unfitted copy with every random_state set, and with one thread where n_jobs is not
-    given.
-    """
+    """Return an unfitted copy with every random_state set, and one thread if none are given."""
     if not hasattr(estimator, "get_params"):
         return copy.deepcopy(estimator)
     from sklearn.base import clone
 
-    parameters = estimator.get_params()
-    own = {name: state for name in parameters if name.split("__")[-1] == "random_state"}
-    own |= {
-        name: 1
-        for name, value in parameters.items()
-        if name.split("__")[-1] == "n_jobs" and value is None
-    }
-    return clone(estimator).set_params(**own)
+    changes = {}
+    for name, value in estimator.get_params().items():
+        parameter = name.split("__")[-1]
+        if parameter == "random_state":
+            changes[name] = state
+        elif parameter == "n_jobs" and value is None:
+            changes[name] = 1
+    return clone(estimator).set_params(**changes)
 
 
 def _features(x: AnyArray) -> AnyArray:

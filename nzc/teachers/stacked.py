@@ -11,6 +11,7 @@ import torch
 from torch import Tensor, nn
 from torch.func import functional_call, stack_module_state, vmap
 from torch.nn import functional as F
+from torch.nn.modules.utils import _pair
 from torch.overrides import TorchFunctionMode
 
 from nzc.data.augment import RowWise
@@ -19,24 +20,24 @@ from nzc.teachers.teacher import Teacher
 
 
 class Stacked:
-    """Weights stacked, [teachers, ...], and trained as one network under vmap; torch.compile may
-    make its losses.
+    """Weights stacked, [teachers, ...], and trained as one network under vmap.
+
+    compiled  whether torch.compile makes the losses
     """
 
     def __init__(self, teachers: list[Teacher], compiled: bool = False) -> None:
-        self.teachers, self.first = teachers, teachers[0]
-        self.step_losses = torch.compile(self.losses, dynamic=False) if compiled else self.losses
+        self.teachers = teachers
+        self.first = teachers[0]
         self.network = self.first.network
+        self.step_losses = torch.compile(self.losses, dynamic=False) if compiled else self.losses
         self.parameters, self.buffers = stack_module_state(
             [teacher.network for teacher in teachers]
         )
         self.first.set_optimizer(list(self.parameters.values()))
         lengths = [len(teacher.y) for teacher in teachers]
         self.starts = [sum(lengths[:i]) for i in range(len(lengths))]  # the first row of each shard
-        self.x, self.y = (
-            torch.cat([one.x for one in teachers]),
-            torch.cat([one.y for one in teachers]),
-        )
+        self.x = torch.cat([teacher.x for teacher in teachers])
+        self.y = torch.cat([teacher.y for teacher in teachers])
         for teacher, x in zip(teachers, self.x.split(lengths), strict=True):
             teacher.x = x  # a view: the rows are held once
 
@@ -56,35 +57,37 @@ class Stacked:
             self.first.step()
 
     def batches(self) -> Iterator[tuple[Tensor, Tensor]]:
-        """Yield the batches of one pass, x [teachers, rows, ...] and y [teachers, rows]: those of
-        `draw_pass`.
+        """Yield the batches of one pass, x [teachers, rows, ...] and y [teachers, rows].
+
+        They are those of `draw_pass`.
         """
-        size, augment = self.first.settings.batch_size, self.first.settings.augment
+        augment = self.first.settings.augment
+        size = self.first.settings.batch_size
         if augment is not None and not isinstance(augment, RowWise):
-            x, y = (
-                torch.stack(part)
-                for part in zip(*(one.draw_pass() for one in self.teachers), strict=True)
-            )
+            drawn = [teacher.draw_pass() for teacher in self.teachers]
+            x = torch.stack([rows for rows, _ in drawn])
+            y = torch.stack([labels for _, labels in drawn])
             yield from zip(x.split(size, dim=1), y.split(size, dim=1), strict=True)
             return
         if augment is not None and not augment.takes(self.x.shape[1:]):
             augment = None
-        order, draws = [], []
+        orders = []
+        draws = []
         for start, teacher in zip(self.starts, self.teachers, strict=True):
-            rows = torch.randperm(len(teacher.y), generator=teacher.rng)[: teacher.rows]
-            order.append(start + rows)
-            draws.append(
-                torch.empty(len(rows), 0)
-                if augment is None
-                else augment.draw(len(rows), teacher.rng)
-            )
-        device = self.first.device
-        batches = (torch.stack(part).to(device).split(size, dim=1) for part in (order, draws))
-        for rows, drawn in zip(*batches, strict=True):
-            x, y = self.x[rows], self.y[rows]
+            order = torch.randperm(len(teacher.y), generator=teacher.rng)[: teacher.rows]
+            orders.append(start + order)
             if augment is not None:
-                x = augment.apply(x.flatten(0, 1), drawn.flatten(0, 1)).view_as(x)
-            yield x, y
+                draws.append(augment.draw(len(order), teacher.rng))
+        batches = torch.stack(orders).to(self.first.device).split(size, dim=1)
+        if augment is None:
+            for rows in batches:
+                yield self.x[rows], self.y[rows]
+            return
+        numbers = torch.stack(draws).to(self.first.device).split(size, dim=1)
+        for rows, drawn_for_rows in zip(batches, numbers, strict=True):
+            x = self.x[rows]
+            augmented = augment.apply(x.flatten(0, 1), drawn_for_rows.flatten(0, 1))
+            yield augmented.view_as(x), self.y[rows]
 
     def losses(self, x: Tensor, y: Tensor) -> Tensor:
         """Return every teacher's own loss of its own batch, [teachers]."""
@@ -93,9 +96,7 @@ class Stacked:
             return vmap(F.cross_entropy)(logits, y)
 
     def logits(self, x: Tensor) -> Tensor:
-        """Return every teacher's logits [teachers, rows, classes] of the same rows, as networks
-        take them.
-        """
+        """Return every teacher's logits of the same rows, [teachers, rows, classes]."""
         with Unfolded():
             return vmap(self._logits, in_dims=(0, 0, None))(self.parameters, self.buffers, x)
 
@@ -103,9 +104,11 @@ class Stacked:
     def predict(self, public: Tensor) -> Iterator[Tensor]:
         """Yield each teacher's labels of the public rows, [rows], on the CPU."""
         self.network.eval()
-        chunks = public.split(max(16, 32_000 // len(self.teachers)))
-        parts = [self.logits(as_input(x.to(self.first.device))).argmax(dim=2).cpu() for x in chunks]
-        yield from torch.cat(parts, dim=1)
+        labels = [
+            self.logits(as_input(x.to(self.first.device))).argmax(dim=2).cpu()
+            for x in public.split(max(16, 32_000 // len(self.teachers)))
+        ]
+        yield from torch.cat(labels, dim=1)
 
     def _logits(
         self, parameters: dict[str, Tensor], buffers: dict[str, Tensor], x: Tensor
@@ -124,7 +127,9 @@ class Unfolded(TorchFunctionMode):
     def __torch_function__(
         self, function: Any, types: Any, args: Any = (), kwargs: Any = None
     ) -> Any:
-        return (_unfolded if function is torch.conv2d else function)(*args, **(kwargs or {}))
+        if function is torch.conv2d:
+            function = _unfolded
+        return function(*args, **(kwargs or {}))
 
 
 def _unfolded(
@@ -137,48 +142,39 @@ def _unfolded(
     groups: int = 1,
 ) -> Tensor:
     """Return conv2d's result. `F.unfold` would start a CUDA kernel for every row."""
-    if groups != 1 or isinstance(padding, str) or {*_pair(dilation)} != {1}:
+    if groups != 1 or isinstance(padding, str) or _pair(dilation) != (1, 1):
         return torch.conv2d(x, weight, bias, stride, padding, dilation, groups)
-    (high, wide), (down, right) = _pair(padding), _pair(stride)
+    high, wide = _pair(padding)
+    down, right = _pair(stride)
     if high or wide:
         x = F.pad(x, (wide, wide, high, high))
-    patches = (
-        x.unfold(2, weight.shape[2], down)
-        .unfold(3, weight.shape[3], right)
-        .permute(0, 2, 3, 1, 4, 5)
-    )
+    patches = x.unfold(2, weight.shape[2], down).unfold(3, weight.shape[3], right)
+    patches = patches.permute(0, 2, 3, 1, 4, 5)
     places = patches.shape[:3]  # rows, height, width
-    y = (
-        patches.reshape(places.numel(), -1) @ weight.flatten(1).T
-    )  # F.linear would multiply by 1 under vmap
+    # F.linear would multiply by 1 under vmap.
+    y = patches.reshape(places.numel(), -1) @ weight.flatten(1).T
     if bias is not None:
         y = y + bias.to(y.dtype)
-    return (
-        y.view(*places, -1).permute(0, 3, 1, 2).contiguous()
-    )  # on CUDA, vmap's batch normalisation wants it so
-
-
-def _pair(of: Any) -> tuple[int, int]:
-    return (of, of) if isinstance(of, int) else (of[0], of[-1])
+    # On CUDA, vmap's batch normalisation wants it contiguous.
+    return y.view(*places, -1).permute(0, 3, 1, 2).contiguous()
 
 
 def _footprint(teacher: Teacher) -> int:
-    """Return about how many bytes a stacked teacher takes: weights, gradients, moments, activations
-    and its shard.
+    """Return about how many bytes a stacked teacher takes.
+
+    They are those of weights, gradients, moments, activations and its shard.
     """
-    sizes: list[int] = []
+    activations: list[int] = []
 
     def measure(module: nn.Module, inputs: object, output: Tensor) -> None:
-        sizes.append(output.numel() * output.element_size())
-        if isinstance(module, nn.Conv2d):
-            sizes.append(sizes[-1] * module.weight[0].numel() // module.out_channels)  # the patches
+        activations.append(output.nbytes)
+        if isinstance(module, nn.Conv2d):  # the patches
+            activations.append(output.nbytes * module.weight[0].numel() // module.out_channels)
 
     hooks = [module.register_forward_hook(measure) for module in teacher.network.modules()]
     with torch.no_grad():
         teacher.network(teacher.x[: teacher.settings.batch_size])
     for hook in hooks:
         hook.remove()
-    weights = sum(
-        parameter.numel() * parameter.element_size() for parameter in teacher.network.parameters()
-    )
-    return 6 * weights + 4 * sum(sizes) + 3 * teacher.x.numel() * teacher.x.element_size()
+    weights = sum(parameter.nbytes for parameter in teacher.network.parameters())
+    return 6 * weights + 4 * sum(activations) + 3 * teacher.x.nbytes

@@ -1,6 +1,4 @@
-"""One teacher of an ensemble of networks; and several in threads, one on each core: the engine's
-path on a CPU.
-"""
+"""One teacher of an ensemble of networks; and several in threads: the engine's way on a CPU."""
 
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -17,17 +15,16 @@ from nzc.networks import as_input
 from nzc.networks.classifiers import DROPOUT
 from nzc.teachers.sharded import EnsembleSettings
 
-_AHEAD = 500  # rows of a teacher that are drawn together
-_SMALL = (
-    2**18
-)  # multiplications of a step, below which the work around it takes longer than the step
-_AT_ONCE = 200  # a thread labels so many rows at a time: what a layer makes of them stays in its core's cache
+#: Rows of a teacher that are drawn together.
+_AHEAD = 500
+#: Multiplications of a step, below which the work around it takes longer than the step.
+_SMALL = 2**18
+#: Rows that a thread labels at a time: what a layer makes of them stays in its core's cache.
+_AT_ONCE = 200
 
 
 class Teacher:
-    """A network and the rows x, y of one shard. All its randomness depends on (settings.seed,
-    number) only.
-    """
+    """A network and the rows x, y of one shard. (settings.seed, number) decides what it draws."""
 
     def __init__(
         self,
@@ -39,35 +36,32 @@ class Teacher:
         classes: int,
         device: torch.device,
     ) -> None:
-        self.settings, self.device = settings, device
-        self.x, self.y = as_input(x.to(device)), y.to(device)
-        seed = int(
-            np.random.SeedSequence([settings.seed, number]).generate_state(1, np.uint64)[0] >> 1
-        )
+        self.settings = settings
+        self.device = device
+        self.x = as_input(x.to(device))
+        self.y = y.to(device)
+        self.rows = len(y) if rows is None else rows
+        self.drawn = list[tuple[Tensor, Tensor]]()  # the rows of passes to come
+        state = np.random.SeedSequence([settings.seed, number]).generate_state(1, np.uint64)
+        seed = int(state[0] >> 1)
         self.rng = torch.Generator().manual_seed(seed)
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed)
             network = networks.build(settings.network, tuple(self.x.shape[1:]), classes)
         self.network = network.to(device)
-        self.rows = len(y) if rows is None else rows
         # Dropout uses the global generator, which is seeded: such a teacher is trained alone.
         self.has_dropout = any(isinstance(module, DROPOUT) for module in network.modules())
-        self.drawn = list[tuple[Tensor, Tensor]]()  # the rows of passes to come
         self.can_be_stacked = settings.keeps_apart and not self.has_dropout and rows is not None
 
     def is_stacked(self, device_kind: str) -> bool:
-        """Return whether it is trained as one network with others: as the settings say, or where it
-        is faster.
-        """
+        """Return whether it is trained as one network with others: as set, or where faster."""
         if not self.can_be_stacked:
             return False
         if self.settings.stacked is not None:
             return self.settings.stacked
         if device_kind != "cpu":
             return True
-        if not isinstance(
-            self.settings.network, str
-        ):  # of the user's own, perhaps with a choice by numbers of a batch
+        if not isinstance(self.settings.network, str):  # it may choose by numbers of a batch
             return False
         weights = sum(weight.numel() for weight in self.network.parameters())
         return weights * min(self.rows, self.settings.batch_size) < _SMALL
@@ -79,27 +73,27 @@ class Teacher:
         return self.drawn.pop(0)
 
     def _draw_passes(self) -> list[tuple[Tensor, Tensor]]:
-        """Return the rows of the next pass; of a small shard those of several: a call costs more
-        than its rows.
+        """Return the rows of the next pass, or of several: a call costs more than few rows.
+
+        Several are drawn only where augmentation and dropout draw the same numbers then.
         """
-        augment, rows, passes = self.settings.augment, min(self.rows, len(self.y)), 1
-        by_row = (
-            augment if isinstance(augment, RowWise) and augment.takes(self.x.shape[1:]) else None
-        )
-        if by_row is not None and not self.has_dropout:  # dropout is seeded by the same generator
-            passes = max(1, _AHEAD // rows)
-        orders, draws = list[Tensor](), list[Tensor]()
+        augment: Any = self.settings.augment
+        passes = 1
+        if isinstance(augment, RowWise) and not self.has_dropout:
+            passes = max(1, _AHEAD // self.rows)
+        orders = []
+        draws = []
         for _ in range(passes):
-            orders.append(torch.randperm(len(self.y), generator=self.rng)[:rows])
-            if by_row is not None:
-                draws.append(by_row.draw(rows, self.rng))
+            orders.append(torch.randperm(len(self.y), generator=self.rng)[: self.rows])
+            if isinstance(augment, RowWise) and augment.takes(self.x.shape[1:]):
+                draws.append(augment.draw(len(orders[-1]), self.rng))
         order = torch.cat(orders).to(self.device)
-        x, y = self.x[order], self.y[order]
-        if by_row is not None:
-            x = by_row.apply(x, torch.cat(draws))
+        x = self.x[order]
+        if draws:
+            x = augment.apply(x, torch.cat(draws))
         elif augment is not None:
             x = augment(x, self.rng)
-        return list(zip(x.chunk(passes), y.chunk(passes), strict=True))
+        return list(zip(x.chunk(passes), self.y[order].chunk(passes), strict=True))
 
     def train_pass(self) -> None:
         """Train one pass of this teacher alone."""
@@ -113,9 +107,7 @@ class Teacher:
             self.step()
 
     def set_optimizer(self, parameters: list[Tensor]) -> None:
-        """Create optimiser and schedule for these parameters: this teacher's, or a cohort's stacked
-        ones.
-        """
+        """Create optimiser and schedule of these parameters: its own, or a cohort's stacked."""
         steps = self.settings.epochs * -(-self.rows // self.settings.batch_size)
         self.optimizer, self.schedule = self.settings.make_optimizer(parameters, steps)
 
@@ -128,12 +120,11 @@ class Teacher:
 
 
 class Threads:
-    """One thread for each core, which trains one teacher at a time, each pass in the context
-    `precision`.
-    """
+    """One thread for each core, which trains one teacher at a time, each pass in `precision`."""
 
     def __init__(self, teachers: list[Teacher], cores: int, precision: Callable[[], Any]) -> None:
-        self.teachers, self.precision = teachers, precision
+        self.teachers = teachers
+        self.precision = precision
         self.pool = ThreadPoolExecutor(min(len(teachers), cores))
         for teacher in teachers:
             teacher.set_optimizer(list(teacher.network.parameters()))
@@ -151,10 +142,13 @@ class Threads:
         """Yield each teacher's labels of the public rows, [rows], on the CPU."""
 
         @torch.no_grad()
-        def labels(teacher: Teacher) -> Tensor:
+        def label(teacher: Teacher) -> Tensor:
             teacher.network.eval()
             with self.precision():
-                chunks = (as_input(x.to(teacher.device)) for x in public.split(_AT_ONCE))
-                return torch.cat([teacher.network(x).argmax(1).cpu() for x in chunks])
+                labels = [
+                    teacher.network(as_input(x.to(teacher.device))).argmax(1).cpu()
+                    for x in public.split(_AT_ONCE)
+                ]
+            return torch.cat(labels)
 
-        yield from self.pool.map(labels, self.teachers)
+        yield from self.pool.map(label, self.teachers)

@@ -10,34 +10,30 @@ from nzc.data import DataSplits
 from nzc.data.rows import load_array
 from nzc.mechanisms import Abstentions, Adjacency
 from nzc.mechanisms.votes import as_votes
+from nzc.settings import Count
 from nzc.storage.predictions import PredictionStore
 from nzc.teachers.base import Teachers, Unit, VoteShape
 from nzc.training.trainer import TrainerSettings
 from nzc.types import AnyArray, Ints
-from nzc.validation import InputError, whole
+from nzc.validation import InputError
 
 
 @dataclass(frozen=True)
 class VoteFile(Teachers):
-    """Histograms [queries, classes] in an .npy file; every row sums to the number of teachers, or
-    to less with `count`.
+    """Histograms [queries, classes] in an .npy file; every row sums to the number of teachers.
 
     With a dataset, row i belongs to public row i. Where the dataset is one file (npz, folder) and
     there are votes for all of its rows, row i belongs to row i of that file. Without a dataset,
     `labels` [queries] may hold the truth.
+
+    count  number of teachers, where some abstained on some rows; None: all voted on every row
     """
 
     path: str
     labels: str | None = None
-    count: int | None = (
-        None  # of the teachers, some of whom abstained; None: all voted on every row
-    )
+    count: Count | None = None
 
     needs_dataset = False
-
-    def __post_init__(self) -> None:
-        if self.count is not None:
-            whole("count", self.count, 1, 2**31)
 
     def adjacency(self, labels_only: bool = False) -> Adjacency:
         return Adjacency() if self.count is None else Abstentions(self.count)
@@ -63,12 +59,9 @@ class VoteFile(Teachers):
     def _labels(self) -> Ints | None:
         if self.labels is None:
             return None
-        labels, (rows, classes) = load_array(self.labels, "labels"), self._votes.shape
-        if (
-            labels.shape != (rows,)
-            or labels.dtype.kind not in "iu"
-            or not np.isin(labels, np.arange(classes)).all()
-        ):
+        labels = load_array(self.labels, "labels")
+        rows, classes = self._votes.shape
+        if labels.shape != (rows,) or not np.isin(labels, np.arange(classes)).all():
             allowed = (
                 f"must hold {rows:,} whole numbers from 0 to {classes - 1}, one per row of votes"
             )
@@ -76,16 +69,15 @@ class VoteFile(Teachers):
         return labels.astype(np.int64)
 
     def check(self, splits: DataSplits | None) -> VoteShape:
-        if splits is not None and splits.labels_only:
-            allowed = "must not be given with dataset.unit=label: nzc has not seen which labels made the votes"
-            raise InputError("path", self.path, allowed)
         rows, classes = self._on_public(splits).shape
-        if splits is not None and classes != splits.classes:
-            raise InputError(
-                "path",
-                self.path,
-                f"must have the dataset's {splits.classes} classes, not {classes}",
+        if splits is not None and splits.labels_only:
+            allowed = (
+                "must not be given with dataset.unit=label: the labels behind the votes are unknown"
             )
+            raise InputError("path", self.path, allowed)
+        if splits is not None and classes != splits.classes:
+            allowed = f"must have the dataset's {splits.classes} classes, not {classes}"
+            raise InputError("path", self.path, allowed)
         return VoteShape(rows, classes, self.count or int(self._votes[:1].sum()))
 
     def truth(self, splits: DataSplits | None) -> Ints | None:
@@ -103,7 +95,7 @@ class VoteFile(Teachers):
         """Return the votes on the rows that can be asked."""
         if splits is None:
             return self._votes
-        rows = sum(len(split) for split in (splits.private, splits.public, splits.test))
+        rows = len(splits.private) + len(splits.public) + len(splits.test)
         if splits.file_rows is not None and len(self._votes) >= rows:
             return self._votes[splits.file_rows]
         return self._votes[: len(splits.public)]

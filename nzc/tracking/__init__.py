@@ -4,7 +4,6 @@ import os
 
 from nzc.tracking.record import (
     RECORD,
-    Tracker,
     cause,
     read_record,
     send,
@@ -14,9 +13,10 @@ from nzc.tracking.record import (
 )
 from nzc.tracking.settings import MLflow
 
-os.environ.setdefault(
-    "MLFLOW_DISABLE_TELEMETRY", "true"
-)  # MLflow would send usage data of private work
+Tracker = MLflow
+
+# MLflow would send usage data of private work.
+os.environ.setdefault("MLFLOW_DISABLE_TELEMETRY", "true")
 
 __all__ = [
     "RECORD",
@@ -33,10 +33,11 @@ __all__ = [
 
 
 def wait_at_most(seconds: float) -> None:
-    """Let MLflow give up on a server after about so many seconds, in three tries. MLflow's own
-    variables go first.
-    """
-    os.environ.setdefault("MLFLOW_HTTP_REQUEST_TIMEOUT", str(max(1, int(seconds / 3))))
-    os.environ.setdefault("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "2")
-    os.environ.setdefault("MLFLOW_HTTP_REQUEST_BACKOFF_FACTOR", "1")
-    os.environ.setdefault("MLFLOW_HTTP_RESPECT_RETRY_AFTER_HEADER", "false")  # it may say an hour
+    """Let MLflow give up on a server after about so many seconds. Its own variables go first."""
+    usual = {
+        "MLFLOW_HTTP_REQUEST_TIMEOUT": str(max(1, int(seconds / 3))),
+        "MLFLOW_HTTP_REQUEST_MAX_RETRIES": "2",
+        "MLFLOW_HTTP_REQUEST_BACKOFF_FACTOR": "1",
+        "MLFLOW_HTTP_RESPECT_RETRY_AFTER_HEADER": "false",  # it may say an hour
+    }
+    os.environ |= usual | os.environ

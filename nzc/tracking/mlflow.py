@@ -19,37 +19,42 @@ from mlflow.utils.validation import _validate_model_name
 from sqlalchemy.exc import OperationalError
 
 from nzc.runs import layout
-from nzc.runs.formatting import RECALL, number
-from nzc.runs.result import TRACKED, RunResult, tracked_as
-from nzc.runs.summary import by_class, describe, describe_student
+from nzc.runs.formatting import number
+from nzc.runs.result import RunResult, tracked_figures
+from nzc.runs.summary import describe, describe_student
 from nzc.sweeps.jobs import JOBS
 from nzc.sweeps.page import summarise
-from nzc.tracking.destination import Destination, address_of
 from nzc.tracking.model import log_student
 from nzc.tracking.record import LOCK, RECORD
+from nzc.tracking.settings import MLflow, address_of
 from nzc.validation import InputError, in_a_line
 
 #: Files that are never artifacts: the student is recorded as a model.
 _KEPT = (layout.CURVES, layout.STUDENT, RECORD, LOCK)
 #: Files that depend on no vote, and on no ε that follows from votes.
 _PUBLIC = (
-    layout.LABELS, layout.COUNTS, layout.PREDICTIONS, layout.STUDENT_INPUT, layout.LEARNING_CURVES, layout.SWEEP, JOBS,
-    "confusion.svg", "confusion.png",
-)  # fmt: skip
-#: Numbers of result.json that are no metrics as they are: a δ, and those by class, whose names
-#: MLflow may not take.
-_APART = ("epsilon.published_delta", RECALL)
+    layout.LABELS,
+    layout.COUNTS,
+    layout.PREDICTIONS,
+    layout.STUDENT_INPUT,
+    layout.LEARNING_CURVES,
+    layout.SWEEP,
+    JOBS,
+    "confusion.svg",
+    "confusion.png",
+)
 
 
 class Recorder:
     """Talks to MLflow for a run, or for a sweep."""
 
-    def __init__(self, settings: Destination) -> None:
-        self.settings, self.private = settings, settings.private
+    def __init__(self, settings: MLflow) -> None:
+        self.settings = settings
+        self.private = settings.private
         self.uri = settings.uri if settings.file is None else address_of(settings.file)
-        self.outage: Exception | None = None  # that `check_server` met
-        self.run, self.begun = "", 0  # of the open run: id, milliseconds since 1970
-        self.sent = 0  # lines of its learning curves
+        self.run = ""  # id of the open run
+        self.begun = 0  # when it began, in milliseconds since 1970
+        self.sent = 0  # how many lines of its learning curves were sent
         self.monitor: SystemMetricsMonitor | None = None
         for name in ("mlflow", "urllib3", "alembic"):  # their errors are raised, too
             logging.getLogger(name).setLevel(logging.CRITICAL)
@@ -77,39 +82,39 @@ class Recorder:
             if not _is_outage(error):
                 allowed = f"must be a store that MLflow can open ({in_a_line(error, 200)})"
                 raise InputError("tracking.uri", self.uri, allowed) from error
-            self.outage = error
 
     def open(self, record: Mapping[str, Any], parent: str | None) -> str:
-        if self.outage is not None:
-            raise self.outage
-        experiment, self.begun = self._experiment(record["experiment"]), record["begun"]
-        tags = {MLFLOW_RUN_NAME: in_a_line(record["name"], 250), "nzc.process": record["process"]}
-        tags |= {"nzc.key": record["key"]} | ({MLFLOW_PARENT_RUN_ID: parent} if parent else {})
-        tags |= {MLFLOW_RUN_NOTE: record["question"]} if record.get("question") else {}
-        runs = self.client.search_runs([experiment], f"tags.`nzc.key` = '{record['key']}'")
-        run = (runs or [self.client.create_run(experiment, self.begun, tags)])[0].info.run_id
+        """Open the run of a record, or find it by its key; return its id."""
+        experiment = self._experiment(record["experiment"])
+        self.begun = record["begun"]
+        same_key = f"tags.`nzc.key` = '{record['key']}'"
+        found = list(self.client.search_runs([experiment], same_key))
+        if not found:
+            found = [self.client.create_run(experiment, self.begun, _tags(record, parent))]
+        run: str = found[0].info.run_id
         if run != self.run:
-            self.run, self.sent = run, 0
-        self.client.log_batch(
-            self.run, params=[Param(key, value[:6000]) for key, value in record["params"].items()]
-        )
-        if (
-            self.settings.system_metrics and record["params"] and record["ended"] is None
-        ):  # a sweep has no params
-            self.monitor = SystemMetricsMonitor(self.run, tracking_uri=self.uri)
+            self.run = run
+            self.sent = 0
+        params = [Param(key, value[:6000]) for key, value in record["params"].items()]
+        self.client.log_batch(run, params=params)
+        lasts = record["params"] and record["ended"] is None  # a sweep has no params
+        if self.settings.system_metrics and lasts:
+            self.monitor = SystemMetricsMonitor(run, tracking_uri=self.uri)
             self.monitor.start()
-        return self.run
+        return run
 
     def send_curves(self, folder: Path) -> None:
-        """Send the points of learning curves in the folder of the open run that were not sent yet."""
+        """Send what was not sent yet of the learning curves in the folder of the open run."""
         lines = _curve_lines(folder)[self.sent :]
-        points = list[Metric]()
-        for key, step, value in (line.rsplit(",", 2) for line in lines):
-            points += self._metrics({key: float(value)}, int(step))
+        points: list[Metric] = []
+        for line in lines:
+            name, step, value = line.rsplit(",", 2)
+            points += self._metrics({name: float(value)}, int(step))
         self.client.log_batch(self.run, points)
         self.sent += len(lines)
 
     def close(self, folder: Path, record: Mapping[str, Any]) -> None:
+        """Log what the open run left in `folder`, and how it ended."""
         if self.monitor is not None:
             self.monitor.finish()
         self.send_curves(folder)
@@ -125,129 +130,129 @@ class Recorder:
         MlflowException: it was deleted. MLflow keeps its name until it is restored, or deleted for
         good.
         """
-        if (experiment := self.client.get_experiment_by_name(name)) is None:
+        experiment = self.client.get_experiment_by_name(name)
+        if experiment is None:
+            location = self.settings.folder.as_uri() if self.settings.file else None
             try:
-                location = self.settings.folder.as_uri() if self.settings.file else None
                 return str(self.client.create_experiment(name, location))
             except MlflowException:  # another process was faster
-                if (experiment := self.client.get_experiment_by_name(name)) is None:
+                experiment = self.client.get_experiment_by_name(name)
+                if experiment is None:
                     raise
         if experiment.lifecycle_stage == LifecycleStage.DELETED:
             restore = f"`mlflow experiments restore -x {experiment.experiment_id}`"
-            raise MlflowException(
-                f"experiment {name} is deleted: {restore} at {self.uri}, or another tracking.uri"
-            )
+            remedy = f"{restore} at {self.uri}, or another tracking.uri"
+            raise MlflowException(f"experiment {name} is deleted: {remedy}")
         self.settings.require_artifacts(name, experiment.artifact_location)
         return str(experiment.experiment_id)
 
     def _log_run(self, folder: Path) -> None:
-        """Log a finished run: its numbers, dataset, learning curves, files and student."""
+        """Log a finished run: its numbers, dataset, files and student."""
         whole = RunResult.read(folder)
         result = whole if self.private else whole.public
-        record = result.as_dict()
-        figures = layout.with_infinity(layout.flatten({key: record[key] for key in TRACKED}))
-        values = {
-            tracked_as(key): value for key, value in figures.items() if not key.startswith(_APART)
-        }
-        values["epsilon"] = result.epsilon.published
-        values |= by_class("recall", result.metrics.recall) | by_class(
-            "epsilon_of", result.individual
-        )
-        self._log_values(values, {MLFLOW_RUN_NOTE: describe(result)})
-        if (data := result.data) is not None:  # name, sizes and digest, but no row
-            source = {"source_type": "nzc", "source": json.dumps({"dataset": result.dataset})}
-            profile = json.dumps({key: value for key, value in data.items() if key != "digest"})
-            dataset = Dataset(result.dataset, str(data["digest"])[:36], **source, profile=profile)
-            self.client.log_inputs(
-                self.run, [DatasetInput(dataset, [InputTag("mlflow.data.context", "all splits")])]
-            )
+        self._log_values(tracked_figures(result), {MLFLOW_RUN_NOTE: describe(result)})
+        if result.data is not None:
+            self._log_dataset(result.dataset, result.data)
         self._log_files(folder, "", ".hydra", layout.FIGURES)
         if not self.private:
-            self.client.log_dict(self.run, record, layout.RESULT)
-        if (self.settings.model or self.settings.register) and (folder / layout.STUDENT).is_file():
-            log_student(
-                self.uri, self.run, folder, self.settings.register, *describe_student(whole)
-            )
+            self.client.log_dict(self.run, result.as_dict(), layout.RESULT)
+        settings = self.settings
+        if (settings.model or settings.register) and (folder / layout.STUDENT).is_file():
+            about, tags = describe_student(whole)
+            log_student(self.uri, self.run, folder, settings.register, about, tags)
+
+    def _log_dataset(self, name: str, data: Mapping[Any, Any]) -> None:
+        """Log the dataset of a run: name, sizes and digest, but no row."""
+        profile = {key: value for key, value in data.items() if key != "digest"}
+        dataset = Dataset(
+            name,
+            str(data["digest"])[:36],
+            source_type="nzc",
+            source=json.dumps({"dataset": name}),
+            profile=json.dumps(profile),
+        )
+        context = InputTag("mlflow.data.context", "all splits")
+        self.client.log_inputs(self.run, [DatasetInput(dataset, [context])])
 
     def _log_sweep(self, folder: Path, record: Mapping[str, Any]) -> None:
-        """Log the summary and the files of a sweep, and close those of its jobs that were killed."""
-        experiment = [self._experiment(record["experiment"])]
+        """Log the summary and the files of a sweep, and close its jobs that were killed."""
+        experiment = self._experiment(record["experiment"])
         lost = f"attributes.status = 'RUNNING' and tags.`{MLFLOW_PARENT_RUN_ID}` = '{self.run}'"
-        for job in self.client.search_runs(experiment, lost):
+        for job in self.client.search_runs([experiment], lost):
             self.client.set_terminated(job.info.run_id, "KILLED")
-        description, values, tags = summarise(
-            folder, self.run, record.get("question", ""), self.private
-        )
-        self._log_values(values, tags | {MLFLOW_RUN_NOTE: description})
-        self._log_files(folder, "", ".hydra", *([layout.FIGURES] if self.private else []))
+        question = record.get("question", "")
+        description, values, tags = summarise(folder, self.run, question, self.private)
+        self._log_values(values, {**tags, MLFLOW_RUN_NOTE: description})
+        self._log_files(folder, "", ".hydra")
+        if self.private:
+            self._log_files(folder, layout.FIGURES)
 
     def _log_values(self, values: Mapping[str, float | None], tags: Mapping[str, str]) -> None:
-        """Log values as metrics and tags. MLflow stores ∞ as a large number, so every ε is also a
-        tag, as text.
-        """
+        """Log values as metrics and tags. Every ε is a tag, too, as a metric cannot be infinite."""
         known = {key: value for key, value in values.items() if value is not None}
-        tags = {
-            **tags,
-            **{
-                key: number(value, key) for key, value in known.items() if key.startswith("epsilon")
-            },
-        }
-        self.client.log_batch(
-            self.run, self._metrics(known), tags=[RunTag(*tag) for tag in tags.items()]
-        )
+        texts = dict(tags)
+        for key, value in known.items():
+            if key.startswith("epsilon"):
+                texts[key] = number(value, key)
+        run_tags = [RunTag(*tag) for tag in texts.items()]
+        self.client.log_batch(self.run, self._metrics(known), tags=run_tags)
 
     def _metrics(self, values: Mapping[str, float], step: int = 0) -> list[Metric]:
-        """Return finite values as metrics, all of the same time, so that sending twice is sending
-        once.
-        """
-        return [
-            Metric(key, value, self.begun, step)
-            for key, value in values.items()
-            if math.isfinite(value)
-        ]
+        """Return finite values as metrics, all of one time: sending twice is sending once."""
+        finite = {key: value for key, value in values.items() if math.isfinite(value)}
+        return [Metric(key, value, self.begun, step) for key, value in finite.items()]
 
     def _log_files(self, folder: Path, *inside: str) -> None:
-        """Log the files of a run or a sweep that are in these of its folders as artifacts, without
-        passwords.
-        """
+        """Log the files in these folders of a run or a sweep as artifacts, without passwords."""
         for name in inside:
+            public = self.private or name == ".hydra"
+            place = "config" if name == ".hydra" else name
             for path in filter(Path.is_file, (folder / name).glob("*")):
-                place = "config" if name == ".hydra" else name
-                if path.name in _KEPT or not (
-                    self.private or name == ".hydra" or path.name in _PUBLIC
-                ):
+                if path.name in _KEPT or not (public or path.name in _PUBLIC):
                     continue
                 if path.suffix in (".yaml", ".json"):
-                    self.client.log_text(
-                        self.run, layout.masked_file(path), str(Path(place, path.name))
-                    )
+                    text = layout.masked_file(path)
+                    self.client.log_text(self.run, text, str(Path(place, path.name)))
                 else:
                     self.client.log_artifact(self.run, str(path), place or None)
 
 
-def create_database(file: Path) -> None:
-    """Create MLflow's SQLite database, whole or not at all, one process at a time: MLflow can
-    continue with no half.
+def _tags(record: Mapping[str, Any], parent: str | None) -> dict[str, str]:
+    """Return the tags of a new run."""
+    tags = {
+        MLFLOW_RUN_NAME: in_a_line(record["name"], 250),
+        "nzc.process": record["process"],
+        "nzc.key": record["key"],
+        MLFLOW_PARENT_RUN_ID: parent,
+        MLFLOW_RUN_NOTE: record.get("question"),
+    }
+    return {key: text for key, text in tags.items() if text}
 
-    Tests replace this function to copy a database that was made before.
+
+def create_database(file: Path) -> None:
+    """Create MLflow's SQLite database, whole or not at all, one process at a time.
+
+    MLflow can continue with no half. Tests replace this function to copy a database that was made
+    before.
     """
-    if not file.exists():
-        with FileLock(lock := Path(f"{file}.lock"), mode=0o600):
-            if not file.exists():
-                partial = file.with_name(
-                    f".{file.name}.{uuid4().hex}.partial"
-                )  # MLflow keeps the names that it opened
-                MlflowClient(tracking_uri=address_of(partial)).search_experiments(max_results=1)
-                partial.rename(file)
-            lock.unlink(missing_ok=True)  # whoever waits for it finds the database
+    if file.exists():
+        return
+    lock = Path(f"{file}.lock")
+    with FileLock(lock, mode=0o600):
+        if not file.exists():
+            # A new name, because MLflow keeps those that it has opened.
+            partial = file.with_name(f".{file.name}.{uuid4().hex}.partial")
+            MlflowClient(tracking_uri=address_of(partial)).search_experiments(max_results=1)
+            partial.rename(file)
+        lock.unlink(missing_ok=True)  # whoever waits for it finds the database
 
 
 def _is_outage(error: Exception) -> bool:
     """Return whether a store may answer later; otherwise its address is wrong."""
+    if isinstance(error, InvalidUrlException):
+        return False
     if isinstance(error, MlflowException):
-        return error.get_http_status_code() in (500, 502, 503, 504) and not isinstance(
-            error, InvalidUrlException
-        )
+        return error.get_http_status_code() in (500, 502, 503, 504)
     return isinstance(error, OSError | OperationalError)
 
 

@@ -1,8 +1,7 @@
-"""A run is whole in its folder before its tracker hears of its end; `tracking.json` there says what
-is to be sent.
+"""The life of a tracked run: it is whole in its folder before its tracker hears of its end.
 
-A tracker that fails costs a line, never the run. `nzc sync` sends the folder later. Sending twice
-is sending once.
+`tracking.json` in the folder says what is to be sent. A tracker that fails with any error costs a
+line, never the run: `nzc sync` sends the folder later. Sending twice is sending once.
 """
 
 import json
@@ -11,9 +10,8 @@ import platform
 import re
 import sys
 import time
-from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from textwrap import shorten
 from threading import Event, Thread
@@ -24,11 +22,13 @@ from filelock import BaseFileLock, FileLock
 
 from nzc.runs.layout import LEARNING_CURVES, RESULT
 from nzc.storage.files import write_private
+from nzc.tracking.settings import MLflow
 from nzc.validation import InputError, in_a_line, masked
 
-#: The record of a run or sweep in its folder; the lock that its process holds, or one that sends
-#: it.
-RECORD, LOCK = "tracking.json", ".tracking.lock"
+#: The record of a run or sweep in its folder.
+RECORD = "tracking.json"
+#: The lock that its process holds, or one that sends it.
+LOCK = ".tracking.lock"
 #: A run that takes fewer seconds is sent at its end only: importing MLflow would slow it down.
 SHORT = 30.0
 #: Learning curves are sent every so many seconds, because each request takes milliseconds.
@@ -37,43 +37,16 @@ EVERY = 5.0
 _UNNAMED = re.compile(r"[+~]*(sweeps|tracking|trainer|paths|hydra)([./@=]|$)")
 
 
-class Tracker(ABC):
-    """Records one run, or one sweep as parent of runs. Any error but InputError is an outage.
-
-    private  whether to record also what may not be published: exact ε, accuracies of teachers,
-             figures
-    """
-
-    private: bool = True
-
-    @abstractmethod
-    def check(self, experiment: str) -> None:
-        """Raise InputError where runs can never be recorded. A server that is down is no wrong
-        input.
-        """
-
-    @abstractmethod
-    def open(self, record: Mapping[str, Any], parent: str | None) -> str:
-        """Open the run of a record (tracking.json) below the run `parent`, or find it by its key;
-        return its id.
-        """
-
-    @abstractmethod
-    def follow(self, folder: Path) -> None:
-        """Record what is new in the learning curves in the `folder` of the open run."""
-
-    @abstractmethod
-    def close(self, folder: Path, record: Mapping[str, Any]) -> None:
-        """Record what the open run left in `folder`, and that it `ended` at `until` (milliseconds
-        since 1970).
-        """
-
-
 @contextmanager
 def tracked(
-    tracker: Tracker | None, folder: Path, experiment: str, name: str, params: Mapping[str, Any] | None = None,
-    sweep: Path | None = None, question: str = "",
-) -> Iterator[None]:  # fmt: skip
+    tracker: MLflow | None,
+    folder: Path,
+    experiment: str,
+    name: str,
+    params: Mapping[str, Any] | None = None,
+    sweep: Path | None = None,
+    question: str = "",
+) -> Iterator[None]:
     """Track a run, or a sweep, which has no `params`, within this context.
 
     A sweep is opened at once, because its jobs stand below it. A run is sent at its end, from its
@@ -87,32 +60,33 @@ def tracked(
         (folder / RECORD).unlink(missing_ok=True)  # of an earlier run in this folder
         yield
         return
-    later = f"{folder} could not be tracked", ": `nzc sync` sends it later"
     with _lock(folder):
-        with _outage(f"the earlier run in {folder} could not be tracked"):
-            if not read_record(folder).get("sent", True):  # it was killed
-                send(folder, tracker)
-        (folder / LEARNING_CURVES).unlink(missing_ok=True)  # of the earlier run, too
+        _send_earlier_run(folder, tracker)
         parent = read_record(sweep) if sweep else {}
-        record: dict[str, Any] = {
+        record = {
             "experiment": experiment,
             "name": masked(name),
             "question": masked(question)[:2000],
+            "key": uuid4().hex,
+            "process": f"{platform.node()} {os.getpid()}",
+            "params": {key: masked(value) for key, value in (params or {}).items()},
+            "sweep": os.path.relpath(sweep, folder) if parent and sweep else None,
+            "run": None,
+            "begun": _now(),
+            "ended": None,
+            "until": None,
+            "sent": False,
         }
-        record |= {"key": uuid4().hex, "process": f"{platform.node()} {os.getpid()}"}
-        record |= {"params": {key: masked(value) for key, value in (params or {}).items()}}
-        record |= {"sweep": os.path.relpath(sweep, folder) if parent and sweep else None}
-        _write(
-            folder,
-            record | {"run": None, "begun": _now(), "ended": None, "until": None, "sent": False},
-        )
-        follower = _Follower(tracker, folder, later)
-        if parent and parent["run"] is None:
-            follower.works = False
-        elif params is None:
+        _write(folder, record)
+
+        follower = _Follower(tracker, folder)
+        if params is None:
             follower.open()
+        elif parent and parent["run"] is None:
+            follower.works = False
         else:
             follower.start()
+
         ended = "FAILED"
         try:
             yield
@@ -122,25 +96,34 @@ def tracked(
             raise
         finally:
             follower.stop()
-            with _outage(*later):
+            with _sent_later(folder):
                 _write(folder, {"ended": ended, "until": _now()})
                 if follower.works:
                     send(folder, tracker)
 
 
+def _send_earlier_run(folder: Path, tracker: MLflow) -> None:
+    """Send the run that was killed in this folder, if there is one, and remove its curves."""
+    with _outage(f"the earlier run in {folder} could not be tracked"):
+        if not read_record(folder).get("sent", True):
+            send(folder, tracker)
+    (folder / LEARNING_CURVES).unlink(missing_ok=True)
+
+
 class _Follower(Thread):
     """Opens a run that lasts at its tracker, and sends its learning curves as they grow."""
 
-    def __init__(self, tracker: Tracker, folder: Path, later: tuple[str, str]) -> None:
+    def __init__(self, tracker: MLflow, folder: Path) -> None:
         super().__init__(daemon=True)
-        self.tracker, self.folder, self.later = tracker, folder, later
+        self.tracker = tracker
+        self.folder = folder
         self.works = True  # whether the run could be opened, if that was tried
         self.ended = Event()
 
     def open(self) -> None:
         """Open the run. Where that fails, it is sent later."""
         self.works = False
-        with _outage(*self.later):
+        with _sent_later(self.folder):
             _open(self.folder, self.tracker)
             self.works = True
 
@@ -150,7 +133,7 @@ class _Follower(Thread):
         self.open()
         with _outage("learning curves are no longer tracked"):
             while self.works and not self.ended.wait(EVERY):
-                self.tracker.follow(self.folder)
+                self.tracker.recorder.send_curves(self.folder)
 
     def stop(self) -> None:
         """Return when nothing is sent any more."""
@@ -159,41 +142,38 @@ class _Follower(Thread):
             self.join()
 
 
-def send(folder: Path, tracker: Tracker) -> None:
-    """Send what was not sent of a run or a sweep. filelock.Timeout: it is under way, or another
-    process sends it.
-    """
+def send(folder: Path, tracker: MLflow) -> None:
+    """Send what was not sent of a run or sweep. filelock.Timeout: it is under way, or is sent."""
     with _lock(folder).acquire(timeout=0):
         record = read_record(folder)
-        if record["ended"] is None:  # it was killed, nobody knows when: it ends now
-            result = folder / RESULT
-            written = int(1000 * result.stat().st_mtime) if result.is_file() else 0
-            whole = (
-                written >= record["begun"]
-            )  # an earlier run in this folder may have left another
-            _write(
-                folder,
-                {"ended": "FINISHED", "until": written}
-                if whole
-                else {"ended": "KILLED", "until": _now()},
-            )
-        tracker.close(folder, _open(folder, tracker))
+        if record["ended"] is None:
+            _write(folder, _end_of_killed(folder, record["begun"]))
+        tracker.recorder.close(folder, _open(folder, tracker))
         _write(folder, {"sent": True})
 
 
-def unsent(root: Path) -> list[Path]:
-    """Return the folders below `root` of runs and sweeps that were not sent completely, sweeps
-    before their jobs.
+def _end_of_killed(folder: Path, begun: int) -> dict[str, Any]:
+    """Return how a run whose process was killed ended, and when: nobody knows, so now.
+
+    It is whole where it has written its result: not one of an earlier run in this folder.
     """
-    waiting = [
-        path.parent for path in root.rglob(RECORD) if not read_record(path.parent).get("sent", True)
-    ]
+    result = folder / RESULT
+    if result.is_file():
+        written = int(1000 * result.stat().st_mtime)
+        if written >= begun:
+            return {"ended": "FINISHED", "until": written}
+    return {"ended": "KILLED", "until": _now()}
+
+
+def unsent(root: Path) -> list[Path]:
+    """Return the folders below `root` that were not sent completely, sweeps before their jobs."""
+    folders = [path.parent for path in root.rglob(RECORD)]
+    waiting = [folder for folder in folders if not read_record(folder).get("sent", True)]
     return sorted(waiting, key=lambda folder: (len(folder.parts), folder))
 
 
 def tracked_name(title: Sequence[str], overrides: Iterable[str]) -> str:
-    """Return the name of a run or a sweep at its tracker: title and overrides, in at most 100
-    characters.
+    """Return the name of a run or a sweep at its tracker: title and overrides, shortened.
 
     Overrides that say only where it is recorded or how it is launched are left out, and so are
     passwords.
@@ -202,10 +182,8 @@ def tracked_name(title: Sequence[str], overrides: Iterable[str]) -> str:
     return shorten(masked(" · ".join(filter(None, [*title, typed]))), 100, placeholder=" …")
 
 
-def cause(error: Exception) -> str:
-    """Return an error in a line; of an error of requests only the cause, which stands behind the
-    whole address.
-    """
+def cause(error: BaseException) -> str:
+    """Return an error in a line; of an error of requests only the cause, behind the address."""
     return in_a_line(str(error).rpartition("(Caused by ")[2], 200)
 
 
@@ -220,12 +198,14 @@ def _outage(what: str, then: str = "") -> Iterator[None]:
     """Say in a line that a tracker failed in this context, which may raise any error."""
     try:
         yield
-    except KeyboardInterrupt:
-        if then:
-            print(f"nzc: {what} (stopped){then}", file=sys.stderr)
-        raise
-    except Exception as error:
-        print(f"nzc: {what} ({cause(error)}){then}", file=sys.stderr)
+    except (Exception, KeyboardInterrupt) as error:
+        print(f"nzc: {what} ({cause(error) or 'stopped'}){then}", file=sys.stderr)
+        if isinstance(error, KeyboardInterrupt):
+            raise
+
+
+def _sent_later(folder: Path) -> AbstractContextManager[None]:
+    return _outage(f"{folder} could not be tracked", ": `nzc sync` sends it later")
 
 
 def _write(folder: Path, values: Mapping[str, Any]) -> dict[str, Any]:
@@ -235,15 +215,13 @@ def _write(folder: Path, values: Mapping[str, Any]) -> dict[str, Any]:
     return record
 
 
-def _open(folder: Path, tracker: Tracker) -> dict[str, Any]:
-    """Open or find the run that is recorded in `folder`, below that of its sweep if it has one;
-    return its record.
-    """
+def _open(folder: Path, tracker: MLflow) -> dict[str, Any]:
+    """Open or find the run recorded in `folder`, below that of its sweep; return its record."""
     record = read_record(folder)
     parent = read_record(folder / record["sweep"]) if record["sweep"] else {}
     if parent and parent["run"] is None:
         raise InputError("FOLDER", folder / record["sweep"], "must be sent before its jobs")
-    return _write(folder, {"run": tracker.open(record, parent.get("run"))})
+    return _write(folder, {"run": tracker.recorder.open(record, parent.get("run"))})
 
 
 def _lock(folder: Path) -> BaseFileLock:

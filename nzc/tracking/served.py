@@ -1,7 +1,6 @@
-"""The student as MLflow serves it: a record that it cannot take is the client's error, and the
-answer says why.
-"""
+"""The student as MLflow serves it: it tells the client which record it cannot take, and why."""
 
+from collections.abc import Iterable
 from typing import Any
 
 import pandas as pd
@@ -11,24 +10,24 @@ from nzc.students.exported import Student
 
 
 class Served(Student):
-    """A student that refuses unknown columns: a misspelt one would otherwise count as missing, in
-    silence.
-    """
+    """A student that refuses unknown columns: else a misspelt one would count as missing."""
 
     def predict(self, records: Any, params: Any = None) -> pd.DataFrame:
         try:
             if self.encoder is not None:
                 records = pd.DataFrame(records)
-                known = [column.name for column in self.encoder.columns]
-                if wrong := sorted(
-                    {*map(str, records)} - {*known, *self.encoder.unused, self.about["id"]}
-                ):
-                    raise ValueError(
-                        f"there is no column {', '.join(wrong)}; the columns are {', '.join(known)}"
-                    )
+                self._require_known(map(str, records))
             return super().predict(records)
         except ValueError as error:
             raise MlflowException.invalid_parameter_value(str(error)) from error
+
+    def _require_known(self, columns: Iterable[str]) -> None:
+        assert self.encoder is not None
+        known = [column.name for column in self.encoder.columns]
+        wrong = sorted({*columns} - {*known, *self.encoder.unused, self.about["id"]})
+        if wrong:
+            names = ", ".join(wrong)
+            raise ValueError(f"there is no column {names}; the columns are {', '.join(known)}")
 
 
 def _load_pyfunc(path: str) -> Student:

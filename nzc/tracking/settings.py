@@ -1,75 +1,140 @@
-"""MLflow as tracker. What talks to MLflow is imported when a run is recorded: importing MLflow
-takes seconds.
-"""
+"""MLflow as tracker: its settings, and what is known without its import, which takes seconds."""
 
 import os
+import sqlite3
 import sys
-from collections.abc import Mapping
+from contextlib import closing, suppress
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+from urllib.parse import urlparse
+from urllib.request import url2pathname
 
-from nzc.tracking.destination import USUAL_URI, Destination, artifacts_of
-from nzc.tracking.record import Tracker
-from nzc.validation import one_line
+from nzc.storage.files import require_writable
+from nzc.validation import InputError, one_line
 
 if TYPE_CHECKING:
     from nzc.tracking.mlflow import Recorder
 
+#: The `uri` of conf/tracking/mlflow.yaml, which no one has typed.
+USUAL_URI = "sqlite:///mlflow.db"
+#: An address that begins so names a file; the path follows as it is, with no sign replaced.
+_SQLITE = "sqlite:///"
+
 
 @dataclass
-class MLflow(Destination, Tracker):
-    """Records at a destination."""
+class MLflow:
+    """A tracking server, or a local database (`sqlite:///FILE`) with its artifacts in a folder.
+
+    artifacts  the folder; a server chooses its own
+    model      whether to record the student as an MLflow model
+    register   name of a registered model, of which the student becomes the next version
+    private    whether to record also what may not be published: exact ε, accuracies of teachers,
+               figures
+    """
+
+    uri: str
+    artifacts: str
+    model: bool = True
+    register: str | None = None
+    system_metrics: bool = True
+    private: bool = True
+
+    def __post_init__(self) -> None:
+        if not self.private:
+            self.system_metrics = False  # memory and time follow from private records, too
+        self.is_usual = self.uri == USUAL_URI
+        self.folder = Path(self.artifacts).absolute()
+        self.file: Path | None = None
+        if self.uri.startswith(_SQLITE):
+            self.file = Path(self.uri.removeprefix(_SQLITE)).absolute()
+            self.uri = f"{_SQLITE}{self.file}"
 
     @cached_property
     def recorder(self) -> "Recorder":
-        """What talks to MLflow; made when it is first needed, so that wrong input leaves no
-        database behind.
-        """
+        """What talks to MLflow. Wrong input makes none, and so leaves no database behind."""
         from nzc.tracking.mlflow import Recorder
 
-        self.require_database()
+        self._require_database()
         return Recorder(self)
 
     def check(self, experiment: str) -> None:
-        """Raise InputError where runs can never be recorded. A local database is opened by MLflow
-        later.
+        """Raise InputError where runs can never be recorded.
 
-        What MLflow may say of it then, such as that another version made it, is an outage.
+        MLflow opens a local database later. What it says of it then, such as that another version
+        made it, is an outage.
         """
-        self._name_ignored_variables(experiment)
+        self._name_ignored_address()
         if self.register is not None:
             self.recorder.check_model_name(self.register)
         if self.file is None:
             self.recorder.check_server(experiment)
             return
-        self.require_database()
-        if (kept := artifacts_of(self.file, experiment)) is not None:
-            self.require_artifacts(experiment, kept)
+        self._require_database()
+        location = _artifacts_of(self.file, experiment)
+        if location is not None:
+            self.require_artifacts(experiment, location)
 
-    def open(self, record: Mapping[str, Any], parent: str | None) -> str:
-        return self.recorder.open(record, parent)
+    def require_artifacts(self, experiment: str, location: str) -> None:
+        """Raise InputError where a local database keeps the experiment's artifacts elsewhere."""
+        kept = Path(url2pathname(urlparse(location).path))
+        if self.file is not None and kept.resolve() != self.folder.resolve():
+            where = f"where {self.uri} keeps the artifacts of {experiment}"
+            allowed = f"must be {kept}, {where}; or give another tracking.uri"
+            raise InputError("tracking.artifacts", self.folder, allowed)
 
-    def follow(self, folder: Path) -> None:
-        self.recorder.send_curves(folder)
+    def _require_database(self) -> None:
+        """Raise InputError where the local database can neither be read nor made."""
+        if self.file is None:
+            return
+        require_writable("tracking.uri", self.file.parent)
+        if self.file.exists() and not _is_database(self.file):  # MLflow would try for minutes
+            raise InputError("tracking.uri", self.uri, "must be an SQLite database, or a new file")
 
-    def close(self, folder: Path, record: Mapping[str, Any]) -> None:
-        self.recorder.close(folder, record)
+    def _name_ignored_address(self) -> None:
+        """Print that MLflow's own variable would lead this run elsewhere, and what to type.
 
-    def _name_ignored_variables(self, experiment: str) -> None:
-        """Print which of MLflow's variables would lead this run elsewhere, and what the user can
-        type instead.
-
-        They are not followed: by default what is recorded is private, and only the configuration
-        says where it goes.
+        It is not followed: what is recorded is private, and goes where the configuration says.
         """
         address = os.environ.get("MLFLOW_TRACKING_URI")
         if self.is_usual and address and address not in (self.uri, USUAL_URI):
+            why = f"is set, but not followed: {self.uri} records this"
             typed = "type 'tracking.uri=${oc.env:MLFLOW_TRACKING_URI}' to record it there"
-            line = f"MLFLOW_TRACKING_URI is set, but not followed: {self.uri} records this; {typed}"
-            print(f"nzc: {one_line(line)}", file=sys.stderr)
-        name = os.environ.get("MLFLOW_EXPERIMENT_NAME")
-        if name and name != experiment:
-            line = f"MLFLOW_EXPERIMENT_NAME is set, but not followed: the experiment of this dataset is {experiment}"
-            print(f"nzc: {one_line(line)}", file=sys.stderr)
+            print(f"nzc: {one_line(f'MLFLOW_TRACKING_URI {why}; {typed}')}", file=sys.stderr)
+
+
+def _artifacts_of(database: Path, experiment: str) -> str | None:
+    """Return where MLflow's database keeps an experiment's artifacts; None: it does not know it.
+
+    MLflow's own answer would take seconds. It asks again before it records anything.
+    """
+    if not database.is_file():
+        return None
+    address = f"{database.as_uri()}?mode=ro"
+    query = "SELECT artifact_location FROM experiments WHERE name = ?"
+    with suppress(sqlite3.Error), closing(sqlite3.connect(address, uri=True)) as connection:
+        found = connection.execute(query, (experiment,)).fetchone()
+        if found is not None:
+            return str(found[0])
+    return None
+
+
+def _is_database(file: Path) -> bool:
+    """Return whether `file` is an SQLite database, or empty."""
+    if not file.is_file():
+        return False
+    with file.open("rb") as opened:
+        return opened.read(6) in (b"", b"SQLite")
+
+
+def address_of(file: Path) -> str:
+    """Return the address of an SQLite database. InputError: SQLAlchemy has none for this path."""
+    from sqlalchemy import URL, make_url  # takes a quarter of a second to import
+
+    with suppress(UnicodeEncodeError):
+        address = URL.create("sqlite", database=str(file)).render_as_string(hide_password=False)
+        if make_url(address).database == str(file):
+            return address
+    allowed = "must be a path in UTF-8, and without ? before SQLAlchemy 2.1"
+    raise InputError("tracking.uri", file, allowed)

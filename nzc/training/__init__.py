@@ -1,3 +1,1 @@
-"""Training with Lightning: settings of its Trainer, and optimisers. Importing this package is
-cheap.
-"""
+"""Training with Lightning: settings of its Trainer, and optimisers, imported without torch."""

@@ -8,20 +8,19 @@ from nzc.progress import Bar
 
 
 class Progress(Callback):
-    """Shows the progress of a fit on rank 0: of batches, or of the `total` of steps or teachers
-    that these take.
-    """
+    """Shows the progress of a fit on rank 0: of `total` steps or teachers; None: of batches."""
 
     def __init__(self, fit: str, shown: bool, total: int | None) -> None:
-        self.fit, self.shown, self.total = fit, shown, total
+        self.fit = fit
+        self.shown = shown
+        self.total = total
 
     def on_train_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
         batches = float(trainer.num_training_batches)
         total = batches if self.total is None else self.total
         self.share = total / max(1, batches)
-        self.bar = Bar(
-            self.shown and trainer.is_global_zero
-        )  # made here: it cannot be sent to other processes
+        # A bar is made here, because it cannot be sent to other processes.
+        self.bar = Bar(self.shown and trainer.is_global_zero)
         self.task = self.bar.add_task(self.fit, total=total)
         self.bar.start()
 
@@ -30,7 +29,8 @@ class Progress(Callback):
 
     def on_train_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
         self.bar.stop()
-        trainer.strategy.barrier()  # no rank ends before the others, because a node waits for its own processes only
+        # No rank ends before the others, because a node waits for its own processes only.
+        trainer.strategy.barrier()
 
     def on_exception(self, *args: Any) -> None:
         if hasattr(self, "bar"):

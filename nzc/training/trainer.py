@@ -16,16 +16,8 @@ if TYPE_CHECKING:
     from pytorch_lightning import Callback, LightningModule, Trainer
     from torch import Tensor
 
-PRECISIONS = (
-    "32-true",
-    "16-mixed",
-    "bf16-mixed",
-    "32",
-    "32bit",
-)  # weights stay float32, like the rows
-_QUIET = dict.fromkeys(
-    ("logger", "enable_checkpointing", "enable_progress_bar", "enable_model_summary"), False
-)
+#: Weights stay float32, like the rows.
+PRECISIONS = ("32-true", "16-mixed", "bf16-mixed", "32", "32bit")
 #: Options of every fit. All others are of student and representation alone, so that only these, of
 #: which each is in the key of stored predictions or changes the speed alone, reach a teacher, and
 #: none of the user's objects sees one.
@@ -33,9 +25,14 @@ _OF_TEACHERS = ("accelerator", "devices", "strategy", "precision", "deterministi
 _LENGTH = "teachers.epochs, student.steps and representation.encoder.steps say how long a fit is"
 #: Options that nzc sets itself, and what to set instead.
 _RESERVED = {
-    **dict.fromkeys(("max_epochs", "min_epochs", "max_steps", "min_steps"), _LENGTH),
-    **dict.fromkeys(("limit_train_batches", "overfit_batches", "fast_dev_run"), _LENGTH),
-    "accumulate_grad_batches": "batch_size of teachers, student or encoder says how many rows a step has",
+    "max_epochs": _LENGTH,
+    "min_epochs": _LENGTH,
+    "max_steps": _LENGTH,
+    "min_steps": _LENGTH,
+    "limit_train_batches": _LENGTH,
+    "overfit_batches": _LENGTH,
+    "fast_dev_run": _LENGTH,
+    "accumulate_grad_batches": "batch_size of teachers, student or encoder sets a step's rows",
     "enable_progress_bar": "trainer.progress shows progress, or does not",
     "enable_checkpointing": "a ModelCheckpoint among trainer.callbacks writes checkpoints",
     "enable_model_summary": "a RichModelSummary among trainer.callbacks shows the network",
@@ -45,16 +42,24 @@ _BY_HAND = "it needs an optimiser that Lightning steps, and students step their 
 #: Callbacks of Lightning that would fail, or do nothing, in the fit of a student: one epoch of its
 #: own optimiser.
 _NO_CALLBACKS = {
-    "EarlyStopping": "it waits for the end of an epoch; student.validation and student.patience stop early",
+    "EarlyStopping": "student.validation and student.patience stop a fit early",
     "StochasticWeightAveraging": "student.average averages weights",
     "WeightAveraging": "student.average averages weights",
-    **dict.fromkeys(
-        ("LearningRateMonitor", "GradientAccumulationScheduler", "BaseFinetuning"), _BY_HAND
-    ),
-    **dict.fromkeys(("LearningRateFinder", "BatchSizeFinder"), _BY_HAND),
+    "LearningRateMonitor": _BY_HAND,
+    "GradientAccumulationScheduler": _BY_HAND,
+    "BaseFinetuning": _BY_HAND,
+    "LearningRateFinder": _BY_HAND,
+    "BatchSizeFinder": _BY_HAND,
 }
 #: Options of student and representation that change nothing that these learn.
 _ONLY_SHOW = ("logger", "profiler", "default_root_dir", "log_every_n_steps")
+#: Options of the fits of teachers, unless the settings say otherwise.
+_QUIET = {
+    "logger": False,
+    "enable_checkpointing": False,
+    "enable_progress_bar": False,
+    "enable_model_summary": False,
+}
 
 
 class TrainerSettings:
@@ -83,17 +88,14 @@ class TrainerSettings:
         for name in options:
             if name in _RESERVED:
                 raise InputError(name, options[name], f"must not be given: {_RESERVED[name]}")
-        if "gradient_clip_val" in options:
-            not_negative("gradient_clip_val", options["gradient_clip_val"])
+        not_negative("gradient_clip_val", options.get("gradient_clip_val", 0))
         if not isinstance(compile, bool):
             raise InputError("compile", compile, "must be true or false")
-        self.progress, self.threads, self.nodes, self.options = (
-            progress,
-            threads,
-            num_nodes,
-            options,
-        )
+        self.progress = progress
+        self.threads = threads
+        self.nodes = num_nodes
         self.compile = compile  # the step of stacked teachers
+        self.options = options
 
     @property
     def deterministic(self) -> Any:
@@ -112,8 +114,7 @@ class TrainerSettings:
 
     @property
     def clip(self) -> Callable[[list["Tensor"]], object] | None:
-        """What limits the gradients of weights, for modules that optimise by hand; None: nothing
-        does.
+        """What limits the gradients of weights, or None, for modules that optimise by hand.
 
         Lightning itself limits those of other modules.
         """
@@ -151,11 +152,11 @@ class TrainerSettings:
         callbacks: Sequence["Callback"] = (),
         **options: Any,
     ) -> None:
-        """Fit `module` in this process, on one device; with `ranks` in one process for each device
-        of each node.
+        """Fit `module` in this process, on one device, as student and representation are.
 
-        With `ranks` it trains teachers, by the options of teachers. Each rank is sent the module,
-        so it must hold nothing that its process may not know.
+        With `ranks` it trains teachers, by the options of teachers, in one process for each device
+        of each node. Each rank is sent the module, so it must hold nothing that its process may not
+        know.
 
         name   heads the progress bar, which counts to `total`; None: to the number of batches
         """
@@ -166,46 +167,35 @@ class TrainerSettings:
             trainer = self._trainer(callbacks=usual, num_nodes=self.nodes, **options)
         else:
             own = self._own_options()
-            if (
-                not module.automatic_optimization
-            ):  # then the module itself calls `clip`, and Lightning would refuse
-                own |= {"gradient_clip_val": None, "gradient_clip_algorithm": None}
             own["callbacks"] = [*usual, *own["callbacks"]]
+            if not module.automatic_optimization:
+                # Then the module itself calls `clip`, and Lightning would refuse.
+                own["gradient_clip_val"] = None
+                own["gradient_clip_algorithm"] = None
             trainer = self._trainer(**own | self._one_device() | options)
         with warnings.catch_warnings(action="ignore"):
             try:
                 trainer.fit(module)
-            except SystemExit as end:
-                if isinstance(
-                    end.__context__, KeyboardInterrupt
-                ):  # Lightning turns the one into the other
+            except SystemExit as end:  # Lightning turns an interrupt into it
+                if isinstance(end.__context__, KeyboardInterrupt):
                     raise KeyboardInterrupt from end
                 raise
 
     def check(self) -> None:
-        """Raise InputError where Lightning does not accept these options: of one of them, if that
-        is wrong alone.
-        """
-        from pytorch_lightning.callbacks import Timer
-
+        """Raise InputError where Lightning refuses these options: of one, if it is wrong alone."""
         own = self._own_options()
         callbacks = {name: own.pop(name) for name in ("callbacks", "enable_checkpointing")}
         self._trainer()
         for name, value in own.items():
             self._trainer(**{name: value})
-        trainer: Any = self._trainer(**own, **callbacks)
-        for callback in trainer.callbacks:  # one of them is Lightning's own, for max_time
-            if isinstance(callback, Timer) and callback.time_remaining() == 0:
-                raise InputError(
-                    "trainer.max_time", self.options.get("max_time"), "must leave time for a step"
-                )
+        self._trainer(**own, **callbacks)
 
     def _own_options(self) -> dict[str, Any]:
-        """Return the options of student and representation alone, for one fit, with copies of the
-        callbacks.
+        """Return the options of student and representation alone, for one fit.
 
-        InputError: a callback or logger is none of Lightning's, or cannot do in a student's fit
-        what it is for.
+        The callbacks are copies: each fit begins with the state that the settings describe.
+
+        InputError: a callback or logger is none of Lightning's, or does nothing in a student's fit.
         """
         from pytorch_lightning import Callback
         from pytorch_lightning.callbacks import Checkpoint
@@ -220,26 +210,15 @@ class TrainerSettings:
                 if kind.__name__ in _NO_CALLBACKS:
                     refused = f"must be without {kind.__name__}: {_NO_CALLBACKS[kind.__name__]}"
                     raise InputError("trainer.callbacks", type(callback).__name__, refused)
-        try:
-            own["callbacks"] = deepcopy(
-                callbacks
-            )  # each fit begins with the state that the settings describe
-        except Exception as error:
-            allowed = f"must be objects that can be copied for each fit ({in_a_line(error)})"
-            raise InputError("trainer.callbacks", callbacks, allowed) from error
-        own["enable_checkpointing"] = any(
-            isinstance(callback, Checkpoint) for callback in callbacks
-        )
-        if (
-            "profiler" in own
-        ):  # its report is a line of log, and Lightning's other lines are not shown
+        own["callbacks"] = deepcopy(callbacks)
+        own["enable_checkpointing"] = any(isinstance(part, Checkpoint) for part in callbacks)
+        if "profiler" in own:
+            # Its report is a line of log, and Lightning's other lines are not shown.
             logging.getLogger("pytorch_lightning.profilers").setLevel(logging.INFO)
         return own
 
     def _one_device(self) -> dict[str, Any]:
-        """Return the options of Lightning by which a fit stays in this process: the first of the
-        devices, alone.
-        """
+        """Return the options by which a fit stays in this process, on the first device."""
         number = self._trainer().strategy.root_device.index  # None on a CPU
         return {"strategy": "auto", "devices": 1 if number is None else [number]}
 
@@ -254,18 +233,14 @@ class TrainerSettings:
             os.environ["PYTORCH_NVML_BASED_CUDA_CHECK"] = "0"
         logging.getLogger("pytorch_lightning").setLevel(logging.WARNING)
         torch.set_num_threads(self.threads)
+        usual = {name: self.options[name] for name in _OF_TEACHERS if name in self.options}
+        usual["plugins"] = [self._environment()]
         try:
             with warnings.catch_warnings(action="ignore"):
-                usual = {
-                    name: value for name, value in self.options.items() if name in _OF_TEACHERS
-                }
-                make = partial(
-                    Trainer, **{"plugins": [self._environment()]} | _QUIET | usual | options
-                )
+                make = partial(Trainer, **_QUIET | usual | options)
                 trainer = make()
-                if isinstance(
-                    trainer.strategy, DDPStrategy
-                ):  # by default it would start the whole command again
+                if isinstance(trainer.strategy, DDPStrategy):
+                    # By default it would start the whole command again.
                     patience = timedelta(days=1)  # a rank waits so long for the others
                     trainer = make(strategy=DDPStrategy(start_method="spawn", timeout=patience))
                 return trainer
@@ -279,28 +254,23 @@ class TrainerSettings:
             raise InputError(key, value, allowed) from error
 
     def _environment(self) -> "LightningEnvironment":
-        """Return this node's number and the address of the first, as NODE_RANK and MASTER_ADDR or
-        SLURM give them.
-        """
+        """Return this node's number and the first's address: of NODE_RANK, MASTER_ADDR or SLURM."""
         from lightning_fabric.plugins.environments.lightning import LightningEnvironment
         from lightning_fabric.plugins.environments.slurm import SLURMEnvironment
 
         if self.nodes > 1 and "SLURM_NODEID" in os.environ:
             slurm = SLURMEnvironment(auto_requeue=False)
             os.environ.setdefault("NODE_RANK", str(slurm.node_rank()))
-            os.environ["MASTER_ADDR"], os.environ["MASTER_PORT"] = (
-                slurm.main_address,
-                str(slurm.main_port),
-            )
+            os.environ["MASTER_ADDR"] = slurm.main_address
+            os.environ["MASTER_PORT"] = str(slurm.main_port)
         return LightningEnvironment()
 
 
 def _objects(name: str, value: Any, kind: type) -> list[Any]:
     """Return an object or a list of objects as a list. InputError: one is not of this kind."""
     objects = value if isinstance(value, list) else [value]
-    for each in objects:
-        if not isinstance(each, kind):
-            raise InputError(
-                f"trainer.{name}", each, f"must be objects of {kind.__module__}.{kind.__name__}"
-            )
+    for item in objects:
+        if not isinstance(item, kind):
+            allowed = f"must be objects of {kind.__module__}.{kind.__name__}"
+            raise InputError(f"trainer.{name}", item, allowed)
     return objects

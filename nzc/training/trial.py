@@ -1,6 +1,4 @@
-"""A training step on made-up rows, before anything is trained: what cannot train is refused by its
-key.
-"""
+"""A training step on made-up rows, before anything is trained: what cannot train is refused."""
 
 import warnings
 from collections.abc import Iterator
@@ -11,9 +9,7 @@ from nzc.validation import InputError, in_a_line
 
 @contextmanager
 def trial(key: str, value: object, allowed: str) -> Iterator[None]:
-    """Turn any error of this context into an InputError; the global generators are left as they
-    were.
-    """
+    """Turn any error of this context into an InputError of `key`; global generators stay."""
     import torch
 
     try:
@@ -23,5 +19,4 @@ def trial(key: str, value: object, allowed: str) -> Iterator[None]:
         raise
     except Exception as error:  # layers, optimisers and parts of users raise many types
         name = getattr(getattr(value, "func", value), "__name__", value)
-        why = in_a_line(error, 200) or type(error).__name__
-        raise InputError(key, name, f"{allowed} ({why})") from error
+        raise InputError(key, name, f"{allowed} ({in_a_line(error, 200)})") from error

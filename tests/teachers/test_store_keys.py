@@ -1,8 +1,6 @@
 """The store's keys: every setting that can change a prediction or a place is in them."""
 
 import json
-import subprocess
-import sys
 from dataclasses import dataclass, fields, replace
 from functools import partial
 from importlib import import_module
@@ -22,6 +20,7 @@ from nzc.data.augment import Affine, Strong
 from nzc.representation.contrastive import Contrastive
 from nzc.representation.pretrained import Pretrained
 from nzc.representation.spectral import Spectral
+from nzc.storage import fingerprint
 from nzc.storage.fingerprint import describe, source_digest
 from nzc.storage.predictions import PredictionStore
 from nzc.teachers import Teachers
@@ -32,22 +31,26 @@ from nzc.training.trainer import TrainerSettings
 
 QUIET = TrainerSettings(progress=False, accelerator="cpu")
 NETWORK = {"network": "mlp", "batch_size": 16, "lr": 0.01}
-TEACHERS = [
-    Ensemble(count=5, epochs=3, weight_decay=0.01, seed=3, **NETWORK),
-    Sklearn(count=5, estimator=DecisionTreeClassifier(), seed=3),
-]
+NETWORKS = Ensemble(count=5, epochs=3, weight_decay=0.01, seed=3, **NETWORK)
+TREES = Sklearn(count=5, estimator=DecisionTreeClassifier(), seed=3)
 STRONG = Strong(None, 1, 0, 0, 0, 0.3, 0.1)
 ENCODER = Contrastive(width=16, steps=20, temperature=0.2, seed=0, augment=STRONG, **NETWORK)
 SPECTRAL = Spectral(encoder=ENCODER, neighbours=5, dimensions=6, power=8)
 #: For every field, a value that none of the objects above has.
 OTHER: dict[str, Any] = {
-    "count": 4, "seed": 9, "stratify": True, "parallel": 2, "label": "asked", "records": 2,
-    "network": "cnn", "epochs": 8, "batch_size": 8, "lr": 0.5, "weight_decay": 0.5, "augment": Affine(rotate=7),
-    "optimizer": partial(torch.optim.SGD, lr=0.1), "schedule": partial(torch.optim.lr_scheduler.StepLR, step_size=3),
-    "stacked": True, "estimator": DecisionTreeClassifier(max_depth=2),
-    "encoder": None, "neighbours": 9, "dimensions": 9, "share": 0.5, "power": 9, "copies": 9,
-    "side": 9, "width": 9, "steps": 9, "temperature": 0.9,
-}  # fmt: skip
+    **dict.fromkeys(("count", "epochs", "batch_size", "seed", "parallel", "records"), 8),
+    **dict.fromkeys(("neighbours", "dimensions", "power", "copies"), 9),
+    **dict.fromkeys(("side", "width", "steps", "temperature"), 9),
+    **dict.fromkeys(("lr", "weight_decay", "share"), 0.5),
+    **dict.fromkeys(("stratify", "stacked"), True),
+    "label": "asked",
+    "network": "cnn",
+    "augment": Affine(rotate=7),
+    "optimizer": partial(torch.optim.SGD, lr=0.1),
+    "schedule": partial(torch.optim.lr_scheduler.StepLR, step_size=3),
+    "estimator": DecisionTreeClassifier(max_depth=2),
+    "encoder": None,
+}
 #: The fields that may change without a change of the key, and why.
 NOT_IN_KEY = {
     "parallel": "changes the speed only",
@@ -55,6 +58,7 @@ NOT_IN_KEY = {
     "label": "the rows that are labeled are in the key",
     "records": "the number of teachers is in the key",
 }
+KINDS = pytest.mark.parametrize("kind", [NETWORKS, TREES], ids=["networks", "trees"])
 
 
 class Watch(Callback):
@@ -63,104 +67,101 @@ class Watch(Callback):
 
 
 def _splits(classes: int = 3) -> DataSplits:
-    rng = np.random.default_rng(0)
-    x, y = rng.normal(size=(90, 4)).astype(np.float32), np.arange(90) % 3
-    places = Embedding(x[:40], x[40:70])
-    parts = (Split(x[rows], y[rows]) for rows in np.split(np.arange(90), [40, 70]))
-    return replace(DataSplits(*parts, classes=classes), embedding=places)
+    x = np.random.default_rng(0).normal(size=(90, 4)).astype(np.float32)
+    y = np.arange(90) % 3
+    parts = [Split(x[rows], y[rows]) for rows in np.split(np.arange(90), [40, 70])]
+    return DataSplits(*parts, classes=classes, embedding=Embedding(x[:40], x[40:70]))
 
 
-def _key(of: ShardedTeachers, splits: DataSplits) -> str:
-    return json.dumps(of.stored_request(splits, QUIET), sort_keys=True)
+def _key(kind: ShardedTeachers, splits: DataSplits, trainer: TrainerSettings = QUIET) -> str:
+    return json.dumps(kind.stored_request(splits, trainer), sort_keys=True)
+
+
+def _place_key(kind: Spectral, trainer: TrainerSettings = QUIET) -> str:
+    """The key under which a representation keeps its places, which are not computed."""
+    keys: list[str] = []
+
+    class Keys(PredictionStore):
+        def fetch(self, request: Any, train: Any) -> Any:
+            keys.append(json.dumps(request, sort_keys=True))
+            return np.zeros((70, 1))
+
+    kind.embed(_splits(), Keys("nowhere"), trainer)
+    return keys[0]
 
 
 def _all_kinds(package: Any, base: type) -> set[type]:
     """Every class of a package that can be built and derives from `base`."""
-    modules = [
-        import_module(f"{package.__name__}.{module.name}")
-        for module in iter_modules(package.__path__)
-    ]
-    kinds = {
-        value for module in modules for value in vars(module).values() if isinstance(value, type)
-    }
-    return {
-        kind
-        for kind in kinds
-        if issubclass(kind, base) and not getattr(kind, "__abstractmethods__", None)
-    }
+    kinds = set()
+    for module in iter_modules(package.__path__):
+        for value in vars(import_module(f"{package.__name__}.{module.name}")).values():
+            if isinstance(value, type) and issubclass(value, base):
+                kinds.add(value)
+    return {kind for kind in kinds if not getattr(kind, "__abstractmethods__", None)}
 
 
 def test_every_kind_of_teachers_and_representation_is_here() -> None:
-    stored = {kind for kind in _all_kinds(teachers, Teachers) if hasattr(kind, "stored_request")}
-    assert stored == {type(kind) for kind in TEACHERS}
-    others = {kind.__name__ for kind in _all_kinds(teachers, Teachers) - stored}
-    assert others == {"VoteFile", "Cells", "Neighbours"}  # they store nothing
+    kinds = _all_kinds(teachers, Teachers)
+    stored = {kind for kind in kinds if issubclass(kind, ShardedTeachers)}
+    assert stored == {Ensemble, Sklearn}
+    assert {kind.__name__ for kind in kinds - stored} == {"VoteFile", "Cells", "Neighbours"}
     assert _all_kinds(representation, representation.Encoder) == {Spectral, Contrastive, Pretrained}
 
 
-@pytest.mark.parametrize("kind", TEACHERS, ids=lambda kind: type(kind).__name__)
+@KINDS
 def test_every_field_of_teachers_is_in_the_key_or_listed(kind: ShardedTeachers) -> None:
-    splits, unchanged = _splits(), set()
-    for field in fields(kind):
-        other = replace(kind, **{field.name: OTHER[field.name]})
-        assert getattr(other, field.name) != getattr(kind, field.name)
+    splits = _splits()
+    names = {field.name for field in fields(kind)}
+    unchanged = set()
+    for name in names:
+        other = replace(kind, **{name: OTHER[name]})
+        assert getattr(other, name) != getattr(kind, name)
         if _key(other, splits) == _key(kind, splits):
-            unchanged.add(field.name)
-    assert unchanged == {
-        name for name in NOT_IN_KEY if name in {field.name for field in fields(kind)}
-    }
+            unchanged.add(name)
+    assert unchanged == names & set(NOT_IN_KEY)
 
 
-@pytest.mark.parametrize("kind", TEACHERS, ids=lambda kind: type(kind).__name__)
+@KINDS
 def test_number_of_teachers_rows_and_classes_are_in_the_key(kind: ShardedTeachers) -> None:
-    several = [(replace(kind, count=None, records=records), _splits()) for records in (1, 4, 20)]
-    several += [(kind, _splits()), (kind, _splits(4))]
-    several += [
-        (kind, replace(_splits(), asked=np.array(rows))) for rows in ([1, 2], [2, 1], [1, 3])
-    ]
-    assert len({_key(*kind_and_splits) for kind_and_splits in several}) == len(several)
-    assert _key(replace(kind, count=None, records=8), _splits()) == _key(
-        kind, _splits()
-    )  # 5 teachers of 8 records
+    keys = [_key(kind, _splits()), _key(kind, _splits(classes=4))]
+    for records in (1, 4, 20):
+        keys.append(_key(replace(kind, count=None, records=records), _splits()))
+    for rows in ([1, 2], [2, 1], [1, 3]):
+        keys.append(_key(kind, replace(_splits(), asked=np.array(rows))))
+    assert len(set(keys)) == len(keys)
+    assert _key(replace(kind, count=None, records=8), _splits()) == keys[0]  # 5 of 8 records
 
 
 def test_precision_and_kind_of_device_are_in_the_key_of_networks() -> None:
-    """Teachers of 16 bits, or of a GPU, predict a little differently: they are not those of 32 bits
-    on a CPU.
-    """
-    (networks,) = [kind for kind in TEACHERS if isinstance(kind, Ensemble)]
-    options = {"progress": False, "accelerator": "cpu"}
-    trainers = [
-        TrainerSettings(**options, precision=bits) for bits in ("32-true", "bf16-mixed", "16-mixed")
+    """Teachers of 16 bits, or of a GPU, predict a little differently."""
+    keys = set()
+    for precision in ("32-true", "bf16-mixed", "16-mixed"):
+        trainer = TrainerSettings(progress=False, accelerator="cpu", precision=precision)
+        keys.add(_key(NETWORKS, _splits(), trainer))
+        assert NETWORKS.stored_request(_splits(), trainer)["device"] == "cpu"
+    assert len(keys) == 3
+
+
+def test_options_of_the_trainer_are_in_the_key_of_what_they_can_change() -> None:
+    """Teachers do not get options of a representation; loggers and profilers change nothing."""
+    changes: list[dict[str, Any]] = [
+        {"gradient_clip_val": 1},
+        {"gradient_clip_val": 2},
+        {"max_time": {"hours": 1}},
+        {"callbacks": [Watch(1)]},
+        {"callbacks": [Watch(2)]},
+        {"deterministic": True},
     ]
-    requests = [networks.stored_request(_splits(), trainer) for trainer in trainers]
-    assert len({json.dumps(request, sort_keys=True) for request in requests}) == 3
-    assert all(request["device"] == "cpu" for request in requests)
-
-
-def test_options_of_the_trainer_are_in_the_key_of_what_they_can_change(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    """Teachers do not get options of student and representation; loggers and profilers change
-    nothing.
-    """
-    places: list[str] = []
-
-    def fetch(_: Any, request: Any, compute: Any) -> Any:
-        places.append(str(request))
-        return np.zeros((70, 1))
-
-    monkeypatch.setattr(PredictionStore, "fetch", fetch)
-    changes = [{}, {"gradient_clip_val": 1}, {"gradient_clip_val": 2}, {"max_time": {"hours": 1}}]
-    changes += [{"callbacks": [Watch(every)]} for every in (1, 2)]
-    shown = [{"logger": True}, {"profiler": "simple"}, {"gradient_clip_val": None}]
-    teachers = []
-    for options in [*changes, *shown, {"deterministic": True}]:
+    place_keys = [_place_key(SPECTRAL)]
+    for options in changes:
         trainer = TrainerSettings(progress=False, accelerator="cpu", **options)
-        SPECTRAL.embed(_splits(), PredictionStore(tmp_path), trainer)
-        teachers.append(str(TEACHERS[0].stored_request(_splits(), trainer)))
-    assert len(set(places)) == len(changes) + 1 and set(places[-4:-1]) == {places[0]}
-    assert len(set(teachers[:-1])) == 1 and teachers[-1] != teachers[0]
+        place_keys.append(_place_key(SPECTRAL, trainer))
+        same_teachers = _key(NETWORKS, _splits(), trainer) == _key(NETWORKS, _splits())
+        assert same_teachers == ("deterministic" not in options)
+    assert len(set(place_keys)) == len(place_keys)
+    for shown in ({"logger": True}, {"profiler": "simple"}, {"gradient_clip_val": None}):
+        trainer = TrainerSettings(progress=False, accelerator="cpu", **shown)
+        assert _place_key(SPECTRAL, trainer) == place_keys[0]
 
 
 def test_a_field_of_a_subclass_is_in_the_key() -> None:
@@ -168,29 +169,19 @@ def test_a_field_of_a_subclass_is_in_the_key() -> None:
     class Several(Sklearn):
         nearest: int = 1
 
-    kinds = [
-        Several(count=5, estimator=DecisionTreeClassifier(), seed=3, nearest=nearest)
-        for nearest in (1, 3)
-    ]
-    assert len({_key(each, _splits()) for each in (*kinds, TEACHERS[1])}) == 3
+    one = Several(count=5, estimator=DecisionTreeClassifier(), seed=3)
+    keys = [_key(kind, _splits()) for kind in (TREES, one, replace(one, nearest=3))]
+    assert len(set(keys)) == 3
 
 
-def test_every_field_of_a_representation_is_in_the_key(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    keys: list[str] = []
-
-    def fetch(_: Any, request: Any, compute: Any) -> Any:
-        keys.append(json.dumps(request, sort_keys=True))
-        return np.zeros((70, 1))
-
-    monkeypatch.setattr(PredictionStore, "fetch", fetch)
-    others = [replace(SPECTRAL, **{field.name: OTHER[field.name]}) for field in fields(SPECTRAL)]
-    encoders = [replace(ENCODER, **{field.name: OTHER[field.name]}) for field in fields(ENCODER)]
-    others += [replace(SPECTRAL, encoder=encoder) for encoder in encoders]
-    for each in (SPECTRAL, *others):
-        each.embed(_splits(), PredictionStore(tmp_path), QUIET)
-    assert len(set(keys)) == 1 + len(others)
+def test_every_field_of_a_representation_is_in_the_key() -> None:
+    kinds = [SPECTRAL]
+    for field in fields(SPECTRAL):
+        kinds.append(replace(SPECTRAL, **{field.name: OTHER[field.name]}))
+    for field in fields(ENCODER):
+        other = replace(ENCODER, **{field.name: OTHER[field.name]})
+        kinds.append(replace(SPECTRAL, encoder=other))
+    assert len({_place_key(kind) for kind in kinds}) == len(kinds)
 
 
 @dataclass
@@ -202,7 +193,9 @@ class Shaken:
 
 
 @pytest.mark.parametrize(
-    "make", [lambda by: lambda x: by * x, lambda by: Shaken(by).shake], ids=["closure", "method"]
+    "make",
+    [lambda strength: lambda x: strength * x, lambda strength: Shaken(strength).shake],
+    ids=["closure", "method"],
 )
 def test_functions_are_described_with_the_values_that_they_hold(make: Any) -> None:
     assert describe(make(1)) == describe(make(1)) != describe(make(2))
@@ -221,14 +214,18 @@ def test_the_source_of_a_package_includes_its_relative_imports(
     assert len(digests) == 2
 
 
-def test_the_key_of_a_representation_leaves_out_what_it_does_not_use() -> None:
+def test_the_key_of_a_representation_leaves_out_what_it_does_not_use(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     """What a key covers is imported to find it: MLflow would take seconds."""
-    code = "import sys; from nzc.storage.fingerprint import source_digest as of; of('nzc.representation.contrastive')"
-    done = subprocess.run(
-        [sys.executable, "-c", f"{code}; print(*sys.modules)"], capture_output=True, text=True
-    )
-    names = done.stdout.split()
-    assert "nzc.networks" in names
-    assert not [
-        name for name in names if name.startswith(("nzc.app", "nzc.tracking", "nzc.runs", "mlflow"))
-    ]
+    read: list[str] = []
+    parsed = fingerprint._parsed
+
+    def noted(module: str, *rest: Any) -> Any:
+        read.append(module)
+        return parsed(module, *rest)
+
+    monkeypatch.setattr(fingerprint, "_parsed", noted)
+    source_digest("nzc.representation.contrastive")
+    assert "nzc.networks" in read
+    assert not [name for name in read if name.startswith(("nzc.app", "nzc.tracking", "nzc.runs"))]

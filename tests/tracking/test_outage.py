@@ -23,20 +23,10 @@ from nzc.tracking import unsent
 from nzc.tracking.record import LOCK, RECORD
 
 DATABASE = "sqlite:///mlflow.db"
-FILE = [
-    *VOTES,
-    "teachers.path=votes.npy",
-    "aggregator.sigma=10",
-    "tracking=mlflow",
-    "tracking.system_metrics=false",
-]
-DIGITS = [
-    *SMALL,
-    "queries=50",
-    "student.steps=20",
-    "tracking=mlflow",
-    "tracking.system_metrics=false",
-]
+QUIET = ["tracking=mlflow", "tracking.system_metrics=false"]
+FILE = [*VOTES, "teachers.path=votes.npy", "aggregator.sigma=10", *QUIET]
+#: Entries of MLflow that differ between two runs of one configuration.
+DIFFERENT = ("seconds", "epsilon_ledger", "system", "mlflow.runName", "nzc")
 
 
 def _client(name: str = "mlflow.db") -> MlflowClient:
@@ -48,33 +38,27 @@ def _runs() -> list[Run]:
     return tracked_runs(_client())
 
 
+def _statuses() -> list[str]:
+    return [run.info.status for run in _runs()]
+
+
 def _recorded(run: Run) -> dict[str, Any]:
-    """All that is known of a run, but for times, ids, and what differs between two runs of one
-    configuration.
-    """
-    client, id = _client(), run.info.run_id
-    own = ("seconds", "epsilon_ledger", "system", "mlflow.runName", "nzc")
-    curves = {
-        key: sorted((point.step, point.value) for point in client.get_metric_history(id, key))
-        for key in run.data.metrics
-        if not key.startswith(own)
-    }
+    """All that is known of a run, but for times, ids, and what is `DIFFERENT`."""
+    client = _client()
+    id = run.info.run_id
+    alike = {key for key in [*run.data.metrics, *run.data.tags] if not key.startswith(DIFFERENT)}
+    points = {key: client.get_metric_history(id, key) for key in alike & {*run.data.metrics}}
+    files = [file.path for place in ("", "config") for file in client.list_artifacts(id, place)]
+    # The run's own list keeps what was half sent, and deleted: MLflow takes nothing off it.
+    models = client.search_logged_models([run.info.experiment_id], f"source_run_id = '{id}'")
     return {
-        "experiment": client.get_experiment(run.info.experiment_id).name,
         "status": run.info.status,
-        "params": {
-            key: value for key, value in run.data.params.items() if not key.startswith("tracking.")
-        },
-        "curves": curves,
-        "tags": {key: value for key, value in run.data.tags.items() if not key.startswith(own)},
+        "params": {key: run.data.params[key] for key in run.data.params if "tracking" not in key},
+        "curves": {key: sorted((at.step, at.value) for at in points[key]) for key in points},
+        "tags": {key: run.data.tags[key] for key in alike & {*run.data.tags}},
         "data": [data.dataset.digest for data in run.inputs.dataset_inputs],
-        # The run's own list keeps what was half sent, and deleted: MLflow takes nothing off it.
-        "models": len(
-            client.search_logged_models([run.info.experiment_id], f"source_run_id = '{id}'")
-        ),
-        "artifacts": sorted(
-            file.path for folder in ("", "config") for file in client.list_artifacts(id, folder)
-        ),
+        "models": len(models),
+        "artifacts": sorted(files),
     }
 
 
@@ -104,7 +88,8 @@ def test_what_was_half_sent_is_sent_whole_and_once(
     """The server is down while the run lasts; then one call after the other fails once it has done
     its work.
     """
-    digits, sync = [*DIGITS, "tracking.register=digits"], ("sync", "--uri", DATABASE)
+    digits = [*SMALL, "queries=50", "student.steps=20", *QUIET, "tracking.register=digits"]
+    sync = ("sync", "--uri", DATABASE)
     down = nzc(*digits, f"tracking.uri={nowhere()}")
     assert (down.code, down.err.count("nzc sync")) == (0, 1) and down.result["accuracy"] is not None
     assert command("sync")[0] == 1 and not Path("mlflow.db").exists()
@@ -130,45 +115,33 @@ def test_what_was_half_sent_is_sent_whole_and_once(
 def test_a_sweep_whose_server_is_down_or_that_was_killed_is_sent_as_a_sweep(
     nzc: Nzc, command: Command, histograms: Path
 ) -> None:
-    begun = time.time()
+    begun = 1000 * time.time()
     ran = nzc("--multirun", *FILE, "queries=10,1000,20", f"tracking.uri={nowhere()}")
     assert ran.code == 2  # of the wrong one
-    assert ran.err.count("nzc sync") == 1
-    assert len(unsent(Path("outputs"))) == 4
-    ended = time.time()
+    assert ran.err.count("nzc sync") == 1 and len(unsent(Path("outputs"))) == 4
+    ended = 1000 * time.time()
     assert command("sync", "outputs/sweeps", "--uri", DATABASE)[0] == 0
+    assert _statuses() == ["FAILED", "FINISHED", "FAILED", "FINISHED"]
     parent, *jobs = _runs()
-    assert [run.info.status for run in (parent, *jobs)] == [
-        "FAILED",
-        "FINISHED",
-        "FAILED",
-        "FINISHED",
-    ]
     assert [run.info.run_name for run in jobs] == ["queries=10", "queries=1000", "queries=20"]
     assert (parent.data.metrics["jobs"], parent.data.metrics["jobs_failed"]) == (3, 1)
     assert {run.data.tags[MLFLOW_PARENT_RUN_ID] for run in jobs} == {parent.info.run_id}
-    assert all(begun <= run.info.start_time / 1000 + 0.001 for run in (parent, *jobs))
-    assert all(run.info.start_time <= run.info.end_time <= 1000 * ended for run in (parent, *jobs))
+    for run in (parent, *jobs):
+        assert begun - 1 <= run.info.start_time <= run.info.end_time <= ended
     assert "table.md" in _recorded(parent)["artifacts"]
 
     # One that was killed is sent with the jobs that it finished.
     (sweep,) = Path("outputs/sweeps").glob("*/*")
-    for name in (".", "0", "1", "2"):
-        _change(
-            sweep / name,
-            sent=False,
-            **({"ended": None, "until": None} if name in (".", "2") else {}),
-        )
+    for name in ("0", "1"):
+        _change(sweep / name, sent=False)
+    for name in (".", "2"):
+        _change(sweep / name, sent=False, ended=None, until=None)
     for left in (*sweep.glob("table.*"), sweep / "report.html", sweep / "2" / "result.json"):
         left.unlink()
     assert command("sync", "--uri", "sqlite:///second.db", "outputs/sweeps")[0] == 0
     parent, *jobs = tracked_runs(_client("second.db"))
-    assert [run.info.status for run in (parent, *jobs)] == [
-        "KILLED",
-        "FINISHED",
-        "FAILED",
-        "KILLED",
-    ]
+    statuses = [run.info.status for run in (parent, *jobs)]
+    assert statuses == ["KILLED", "FINISHED", "FAILED", "KILLED"]
     assert "1 of 3 jobs finished" in parent.data.tags[MLFLOW_RUN_NOTE]
 
 
@@ -176,7 +149,8 @@ def test_a_sweep_whose_server_is_down_or_that_was_killed_is_sent_as_a_sweep(
 def test_a_killed_run_is_closed_by_the_next_one_in_its_folder(
     nzc: Nzc, histograms: Path, job: str
 ) -> None:
-    again = [*FILE, *(["--multirun", "hydra.sweep.dir=here"] if job else ["hydra.run.dir=here"])]
+    folder = ["--multirun", "hydra.sweep.dir=here"] if job else ["hydra.run.dir=here"]
+    again = [*FILE, *folder]
     nzc(*again)
     for left, run in zip(("here", "here/0"), tracked_runs(_client()), strict=False):
         _client().update_run(run.info.run_id, "RUNNING")
@@ -184,8 +158,8 @@ def test_a_killed_run_is_closed_by_the_next_one_in_its_folder(
     Path("here", job, "result.json").unlink()
     ran = nzc(*again, "queries=30")
     assert (ran.code, ran.err) == (0, "")
-    statuses = [run.info.status for run in tracked_runs(_client())]
-    assert statuses == ["KILLED"] * (len(statuses) // 2) + ["FINISHED"] * (len(statuses) // 2)
+    runs = len(_statuses()) // 2
+    assert _statuses() == ["KILLED"] * runs + ["FINISHED"] * runs
     assert not unsent(Path("here"))
 
 
@@ -204,9 +178,9 @@ def test_a_killed_run_is_sent_as_such_and_one_under_way_is_left(
             assert command("sync", name)[1] == "0 sent, 0 not, 1 under way\n"
         assert command("sync", name, "--uri", DATABASE)[0] == 0
         (run,) = tracked_runs(_client(), f"tags.`nzc.key` = '{name}'")
-        ended = 1000 * (
-            Path(name, "result.json").stat().st_mtime if name == "whole" else time.time()
-        )
+        ended = 1000 * time.time()
+        if name == "whole":
+            ended = 1000 * Path(name, "result.json").stat().st_mtime
         assert run.info.status == status and ended - 60_000 < run.info.end_time <= ended
 
 
@@ -259,7 +233,7 @@ def test_a_deleted_experiment_is_named_with_its_remedy(
     assert (code, out) == (1, "0 sent, 1 not, 0 under way\n") and remedy in err
     _client().restore_experiment(experiment)
     assert command("sync")[:2] == (0, "1 sent, 0 not, 0 under way\n")
-    assert [run.info.status for run in _runs()] == ["FINISHED"] * 2
+    assert _statuses() == ["FINISHED"] * 2
 
 
 def test_an_experiment_that_is_deleted_while_a_sweep_lasts(
@@ -279,5 +253,5 @@ def test_an_experiment_that_is_deleted_while_a_sweep_lasts(
     _client().restore_experiment(_client().get_experiment_by_name("votes").experiment_id)
     assert command("sync")[0] == 0
     parent, *jobs = _runs()
-    assert [run.info.status for run in (parent, *jobs)] == ["FINISHED"] * 4
+    assert _statuses() == ["FINISHED"] * 4
     assert {run.data.tags[MLFLOW_PARENT_RUN_ID] for run in jobs} == {parent.info.run_id}

@@ -24,8 +24,8 @@ from nzc.app import job
 from nzc.app.config import CONF, HOME
 from nzc.runs import outputs, pipeline
 from nzc.tracking import MLflow, record, tracked, tracked_name, unsent
-from nzc.tracking.destination import USUAL_URI
 from nzc.tracking.mlflow import create_database
+from nzc.tracking.settings import USUAL_URI
 
 FILE = [*VOTES, "teachers.path=votes.npy", "tracking=mlflow"]
 
@@ -180,8 +180,8 @@ def test_a_database_is_made_whole_or_not_at_all(
     with pytest.raises(KeyboardInterrupt):
         create_database(file)
     assert not file.exists()
-    with ThreadPoolExecutor(4) as pool:
-        list(pool.map(create_database, [file] * 4))
+    with ThreadPoolExecutor(2) as pool:
+        list(pool.map(create_database, [file] * 2))
     assert MlflowClient(f"sqlite:///{file}").get_experiment_by_name("Default") is not None
 
 
@@ -250,13 +250,13 @@ def test_a_run_that_fails_keeps_all_points_of_its_learning_curves(
         "ended": None,
         "params": {"a": "1"},
     }
-    run = MLflow("sqlite:///mlflow.db", "artifacts", system_metrics=False)
+    run = MLflow("sqlite:///mlflow.db", "artifacts", system_metrics=False).recorder
     id = run.open(begun | {"key": "job"}, None)
     lines = [f"Student/loss,{step},{0.5 * step:g}\nStudent/other,{step},nan\n" for step in range(5)]
     text = "".join(["curve,step,value\n", *lines])
     for written in (text[:40], text[:90], text):
         Path("student.csv").write_text(written)
-        run.follow(tmp_path)
+        run.send_curves(tmp_path)
     run.close(tmp_path, begun | {"ended": "FAILED", "until": 2})
     points = _client().get_metric_history(id, "Student/loss")
     assert sorted((point.step, point.value) for point in points) == [
@@ -270,10 +270,10 @@ def test_a_tracker_that_fails_while_a_run_lasts_costs_a_line(
 ) -> None:
     monkeypatch.setattr(record, "SHORT", 0.0)
     monkeypatch.setattr(record, "EVERY", 0.0)
-    tracker = Mock(**{"open.return_value": "id", "follow.side_effect": OSError("gone")})
-    with tracked(tracker, tmp_path, "experiment", "run", {"a": 1}):
-        _until(lambda: tracker.follow.called)
-    assert tracker.follow.call_count == 1 and not unsent(tmp_path)
+    recorder = Mock(**{"open.return_value": "id", "send_curves.side_effect": OSError("gone")})
+    with tracked(Mock(recorder=recorder), tmp_path, "experiment", "run", {"a": 1}):
+        _until(lambda: recorder.send_curves.called)
+    assert recorder.send_curves.call_count == 1 and not unsent(tmp_path)
     assert capsys.readouterr().err == "nzc: learning curves are no longer tracked (gone)\n"
 
 
@@ -386,17 +386,14 @@ def test_variables_that_mlflow_would_follow_are_named(
     else.
     """
     monkeypatch.setenv("MLFLOW_TRACKING_URI", "sqlite:///of_others.db")
-    monkeypatch.setenv("MLFLOW_EXPERIMENT_NAME", "others")
     quiet = [*FILE, "aggregator.sigma=10"]
     ran = nzc(*quiet)
-    assert (ran.code, ran.err.count("\n")) == (0, 2), ran.err
+    assert (ran.code, ran.err.count("\n")) == (0, 1), ran.err
     assert (
         "MLFLOW_TRACKING_URI" in ran.err
         and "'tracking.uri=${oc.env:MLFLOW_TRACKING_URI}'" in ran.err
     )
-    assert "MLFLOW_EXPERIMENT_NAME" in ran.err and "votes" in ran.err
     assert len(tracked_runs(_client())) == 1 and not Path("of_others.db").exists()
-    monkeypatch.setenv("MLFLOW_EXPERIMENT_NAME", "votes")
     ran = nzc(*quiet, "tracking.uri=${oc.env:MLFLOW_TRACKING_URI}")  # as the line says
     assert (ran.code, ran.err, Path("of_others.db").exists()) == (0, "", True)
     assert OmegaConf.load(CONF / "tracking/mlflow.yaml").uri == USUAL_URI

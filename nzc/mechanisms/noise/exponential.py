@@ -1,20 +1,21 @@
-"""Exponential noise: permute-and-flip (McKenna and Sheldon 2020). Its law is the integral of a
-polynomial.
-"""
+"""Exponential noise: permute-and-flip (McKenna and Sheldon 2020)."""
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
+from numpy.random import Generator
 
 from nzc.accounting.exact_noise import EXPONENTIAL
-from nzc.mechanisms.noise.base import ScaledNoise, complete
+from nzc.mechanisms.noise.base import ScaledNoise, Shape, complete
 from nzc.types import Floats
+
+__all__ = ["ExponentialNoise"]
 
 
 @dataclass(frozen=True)
 class ExponentialNoise(ScaledNoise):
-    """Exponential noise of scale 1/γ votes, density γ e^(−γz) at z ≥ 0: permute-and-flip with ε₀ =
-    2γ.
+    """Exponential noise of scale 1/γ votes, density γ e^(−γz) at z ≥ 0: permute-and-flip, ε₀ = 2γ.
 
     Permute-and-flip visits the classes in random order and takes class j with probability q_j =
     e^(γ (n_j − max n)). Let class i be visited at a uniform time u: each other class comes before
@@ -32,19 +33,18 @@ class ExponentialNoise(ScaledNoise):
     """
 
     standard = EXPONENTIAL
+    names: ClassVar = {"labels": "PermuteAndFlip"}
 
-    def sample(self, shape: tuple[int, ...], rng: np.random.Generator) -> Floats:
+    def sample(self, shape: Shape, rng: Generator) -> Floats:
         return rng.exponential(scale=1 / self.gamma, size=shape)
 
     def log_law(self, scores: Floats) -> Floats:
-        """⌈K/2⌉ Gauss-Legendre nodes are exact for a polynomial of degree K − 1, and no term is
-        negative.
-        """
+        """⌈K/2⌉ Gauss-Legendre nodes are exact for degree K − 1, and no term is negative."""
         leads = self.gamma * (scores - scores.max(axis=1, keepdims=True))
-        taken, first = np.exp(leads), np.zeros_like(leads)
-        for node, weight in zip(
-            *np.polynomial.legendre.leggauss((leads.shape[1] + 1) // 2), strict=True
-        ):
+        taken = np.exp(leads)
+        first = np.zeros_like(leads)
+        nodes = np.polynomial.legendre.leggauss((leads.shape[1] + 1) // 2)
+        for node, weight in zip(*nodes, strict=True):
             refused = np.log1p(-(node + 1) / 2 * taken)
             first += weight / 2 * np.exp(refused.sum(axis=1, keepdims=True) - refused)
         return complete(leads + np.log(first))

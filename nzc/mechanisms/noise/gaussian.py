@@ -2,27 +2,41 @@
 
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from typing import ClassVar
 
 import numpy as np
+from numpy.random import Generator
 from scipy.special import log_ndtr
 
 from nzc.accounting.data_dependent import DataDependentBound, gaussian_bound
 from nzc.accounting.data_independent import Kind, Shown, WorstCaseCost, gaussian_cost
 from nzc.accounting.exact_noise import NORMAL, ExactNoise
+from nzc.mechanisms.noise.base import Shape
 from nzc.mechanisms.noise.continuous import ContinuousNoise
 from nzc.types import Floats
 from nzc.validation import positive
 
+__all__ = ["GaussianNoise"]
+
 
 @dataclass(frozen=True)
 class GaussianNoise(ContinuousNoise):
-    """N(0, σ²) on every count, σ in votes: a moved vote shifts two counts, √2 in the l2 norm, so a
-    label costs α/σ².
+    """N(0, σ²) on every count, σ in votes.
+
+    A moved vote shifts two counts, √2 in the l2 norm, so a label costs α/σ².
     """
 
     sigma: float
     concentrated = True
-    reach = 62.0  # Φ(−x/√2) is e^-700 at x = 53, and a moved vote brings a class up to 2 MAX_STEP nearer
+    #: Φ(−x/√2) is e^-700 at x = 53, and a moved vote brings a class up to 2 MAX_STEP nearer.
+    reach = 62.0
+    names: ClassVar = {
+        "labels": "GNMax",
+        "labels, Boost": "NZCGaussian",
+        "labels, ThresholdScreen": "Confident",
+        "labels, InteractiveScreen": "Interactive",
+        "counts": "CountsGaussian",
+    }
 
     def __post_init__(self) -> None:
         positive("sigma", self.sigma)
@@ -31,7 +45,7 @@ class GaussianNoise(ContinuousNoise):
     def unit(self) -> float:
         return self.sigma
 
-    def sample(self, shape: tuple[int, ...], rng: np.random.Generator) -> Floats:
+    def sample(self, shape: Shape, rng: Generator) -> Floats:
         return rng.normal(scale=self.sigma, size=shape)
 
     @property
@@ -45,13 +59,13 @@ class GaussianNoise(ContinuousNoise):
         return np.asarray(log_ndtr(x))
 
     def nodes(self, leads: Floats, copies: Floats, step: Floats) -> tuple[Floats, Floats]:
-        """Return the nodes of the trapezoid rule. Its relative error is at most 2 e^(−2π²/(K h²)) +
-        2 Φ(−8.3) < 4e-15.
+        """Return the nodes of the trapezoid rule, with a relative error below 4e-15.
 
-        The integrand g is entire with |g(t + iy)| ≤ e^(K y²/2) g(t), since |φ(t + iy)| = e^(y²/2)
-        φ(t) and |Φ(t + iy)| ≤ e^(y²/2) Φ(t). This bounds its Fourier transform at 2π/h. −log g has
-        curvature at least 1, and its mode lies between half the way to the largest count and √(2 ln
-        K) beyond it, which bounds what is cut off.
+        The error is at most 2 e^(−2π²/(K h²)) + 2 Φ(−8.3). The integrand g is entire with
+        |g(t + iy)| ≤ e^(K y²/2) g(t), since |φ(t + iy)| = e^(y²/2) φ(t) and |Φ(t + iy)| ≤ e^(y²/2)
+        Φ(t). This bounds its Fourier transform at 2π/h. −log g has curvature at least 1, and its
+        mode lies between half the way to the largest count and √(2 ln K) beyond it, which bounds
+        what is cut off.
         """
         classes = copies.sum(axis=1).max()
         h = np.sqrt(2 * np.pi**2 / (classes * np.log(2e15)))
@@ -62,16 +76,15 @@ class GaussianNoise(ContinuousNoise):
 
     def worst_case(self, shift: float) -> WorstCaseCost:
         cost = gaussian_cost(np.sqrt(2) * shift / self.sigma)
-        return replace(cost, shown=Shown(Kind.LABEL, cost.mu)) if shift == 1 else cost
+        if shift != 1:
+            return cost
+        return replace(cost, shown=Shown(Kind.LABEL, cost.mu))
 
     @property
     def bound(self) -> DataDependentBound:
         return gaussian_bound(self.sigma)
 
     def claimed(self, queries: int, delta: float) -> float:
-        """Return T/σ² + 2 √(T ln(1/δ))/σ: the Rényi cost α/σ² of Scalable PATE 2018 at its best
-        order.
-        """
-        return float(
-            queries / self.sigma**2 + 2 * np.sqrt(queries * np.log(1 / delta)) / self.sigma
-        )
+        """Return T/σ² + 2 √(T ln(1/δ))/σ: Scalable PATE 2018's Rényi cost at its best order."""
+        by_order = 2 * np.sqrt(queries * np.log(1 / delta)) / self.sigma
+        return float(queries / self.sigma**2 + by_order)

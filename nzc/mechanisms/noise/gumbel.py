@@ -1,14 +1,17 @@
 """Gumbel noise: the exponential mechanism (McSherry and Talwar 2007). Its law is a softmax."""
 
 from dataclasses import dataclass
+from typing import ClassVar
 
-import numpy as np
+from numpy.random import Generator
 from scipy.special import log_softmax
 
 from nzc.accounting.data_independent import WorstCaseCost, bounded_range_cost
 from nzc.accounting.exact_noise import GUMBEL
-from nzc.mechanisms.noise.base import ScaledNoise, complete
+from nzc.mechanisms.noise.base import ScaledNoise, Shape, complete
 from nzc.types import Floats
+
+__all__ = ["GumbelNoise"]
 
 
 @dataclass(frozen=True)
@@ -21,8 +24,9 @@ class GumbelNoise(ScaledNoise):
     """
 
     standard = GUMBEL
+    names: ClassVar = {"labels": "Gumbel"}
 
-    def sample(self, shape: tuple[int, ...], rng: np.random.Generator) -> Floats:
+    def sample(self, shape: Shape, rng: Generator) -> Floats:
         return rng.gumbel(scale=1 / self.gamma, size=shape)
 
     def log_law(self, scores: Floats) -> Floats:

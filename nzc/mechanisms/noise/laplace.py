@@ -1,40 +1,46 @@
 """Laplace noise: LNMax (PATE 2017) and NZC."""
 
 from dataclasses import dataclass, replace
+from typing import ClassVar
 
 import numpy as np
+from numpy.random import Generator
 
 from nzc.accounting.data_dependent import DataDependentBound, laplace_bound
 from nzc.accounting.data_independent import Kind, Shown, WorstCaseCost, pure_cost
 from nzc.accounting.exact_noise import LAPLACE
-from nzc.mechanisms.noise.base import ScaledNoise
+from nzc.mechanisms.noise.base import ScaledNoise, Shape
 from nzc.mechanisms.noise.continuous import ContinuousNoise, panels
 from nzc.types import Floats
+
+__all__ = ["LaplaceNoise"]
 
 _X, _W = np.polynomial.legendre.leggauss(8)
 
 
 @dataclass(frozen=True)
 class LaplaceNoise(ScaledNoise, ContinuousNoise):
-    """Lap(1/γ) on every count: density γ/2 e^(−γ|z|). One label is (2γ, 0)-private (PATE 2017,
-    Theorem 2).
+    """Lap(1/γ) on every count: density γ/2 e^(−γ|z|).
+
+    One label is (2γ, 0)-private (PATE 2017, Theorem 2).
     """
 
     standard = LAPLACE
     reach = 720.0
+    names: ClassVar = {"labels": "LNMax", "labels, Boost": "NZC", "counts": "Counts"}
 
     def worst_case(self, shift: float) -> WorstCaseCost:
-        """A label follows from the noisy counts. Those that rise rise by `shift` in all, others
-        fall by as much.
-        """
+        """A label follows from noisy counts: some rise by `shift` in all, others fall as much."""
         cost = pure_cost(2 * self.gamma * shift, pures=2)
-        return replace(cost, shown=Shown(Kind.LAPLACE, self.gamma)) if shift == 1 else cost
+        if shift != 1:
+            return cost
+        return replace(cost, shown=Shown(Kind.LAPLACE, self.gamma))
 
     @property
     def unit(self) -> float:
         return 1 / self.gamma
 
-    def sample(self, shape: tuple[int, ...], rng: np.random.Generator) -> Floats:
+    def sample(self, shape: Shape, rng: Generator) -> Floats:
         return rng.laplace(scale=1 / self.gamma, size=shape)
 
     def log_density(self, x: Floats) -> Floats:
@@ -51,24 +57,27 @@ class LaplaceNoise(ScaledNoise, ContinuousNoise):
         e^(kt) times factors 1 − e^(−x)/2: where its logarithm changes by at most 3 in a panel, 8
         nodes leave an error below 1e-15.
         """
-        d = step[:, None]
-        copies = np.where(leads > -self.reach, copies, 0.0)
-        leads = np.where(leads > -self.reach, leads, 0.0)
-        edges = np.sort(np.concatenate([leads - d, leads, leads + d], axis=1), axis=1)
-        left, width = _split(edges[:, :-1], np.diff(edges), np.ceil(np.diff(edges)))
-        behind = left[:, :, None] - leads[:, None, :] - d[:, :, None]
+        vote = step[:, None]
+        in_reach = leads > -self.reach
+        copies = np.where(in_reach, copies, 0.0)
+        leads = np.where(in_reach, leads, 0.0)
+        kinks = np.sort(np.concatenate([leads - vote, leads, leads + vote], axis=1), axis=1)
+        left, width = _split(kinks[:, :-1], np.diff(kinks), np.ceil(np.diff(kinks)))
+        behind = left[:, :, None] - leads[:, None, :] - vote[:, :, None]
         steepness = 1 + np.einsum("qpk,qk->qp", np.exp(-np.maximum(behind, 0)), copies)
         left, width = _split(left, width, np.ceil(steepness * width / 3))
+        t, log_weight = panels(left, width, _X, _W)
+
         classes = copies.sum(axis=1)
         y, w = np.polynomial.legendre.leggauss(int(classes.max() + 1) // 2)
-        y, w = (y + 1) / 2, w / 2
-        at, log_weight = panels(left, width, _X, _W)
+        y = (y + 1) / 2
+        w = w / 2
+        above = kinks[:, -1:] - np.log(y)
+        log_above = np.tile(np.log(w / y), (len(leads), 1))
+        log_below = -np.log(classes)[:, None]
         return (
-            np.concatenate([edges[:, :1], at, edges[:, -1:] - np.log(y)], axis=1),
-            np.concatenate(
-                [-np.log(classes)[:, None], log_weight, np.tile(np.log(w / y), (len(leads), 1))],
-                axis=1,
-            ),
+            np.concatenate([kinks[:, :1], t, above], axis=1),
+            np.concatenate([log_below, log_weight, log_above], axis=1),
         )
 
     @property
@@ -77,15 +86,12 @@ class LaplaceNoise(ScaledNoise, ContinuousNoise):
 
     def claimed(self, queries: int, delta: float) -> float:
         """Return 4Tγ² + 2γ √(2T ln 1/δ) (NZC, KDD 2020, Theorem 4 and the text below it)."""
-        return float(
-            4 * queries * self.gamma**2 + 2 * self.gamma * np.sqrt(2 * queries * np.log(1 / delta))
-        )
+        by_order = 2 * self.gamma * np.sqrt(2 * queries * np.log(1 / delta))
+        return float(4 * queries * self.gamma**2 + by_order)
 
 
 def _split(left: Floats, width: Floats, pieces: Floats) -> tuple[Floats, Floats]:
-    """Cut panels [queries, panels] into so many equal pieces each: left ends and widths, padded
-    with width 0.
-    """
+    """Cut panels [queries, panels] into so many equal pieces: left ends, widths, padded with 0."""
     times = pieces.astype(np.int64).ravel()
     within = np.arange(times.sum()) - np.repeat(np.cumsum(times) - times, times)
     size = np.repeat(width.ravel() / np.maximum(times, 1), times)

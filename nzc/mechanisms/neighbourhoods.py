@@ -1,0 +1,181 @@
+"""Distinct histograms, those one vote away, and the laws at both."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+from numpy.random import Generator
+
+from nzc.accounting.data_dependent import gaps
+from nzc.accounting.exact import Pairs, joined
+from nzc.mechanisms.adjacency import FAR, Adjacency, Boost
+from nzc.mechanisms.noise.base import Noise
+from nzc.mechanisms.noise.continuous import ContinuousNoise
+from nzc.mechanisms.screen import Screen, screened
+from nzc.mechanisms.votes import Probs
+from nzc.types import Bools, Floats, Ints
+
+_BATCH = 2_000_000  # about how many numbers a batch may hold
+
+
+class Mechanism(Protocol):
+    """What prices and audits of a noisy argmax depend on: its parts, its draws and their law."""
+
+    @property
+    def noise(self) -> Noise: ...
+    @property
+    def boost(self) -> Boost: ...
+    @property
+    def screen(self) -> Screen | None: ...
+    @property
+    def first(self) -> "Mechanism | None": ...
+    @property
+    def adjacency(self) -> Adjacency: ...
+    @property
+    def releases_counts(self) -> bool: ...
+    @property
+    def asks_student(self) -> bool: ...
+    @property
+    def one_round(self) -> bool: ...
+    @property
+    def delta_cost(self) -> float | None: ...
+    def votes(self, votes: Ints) -> Ints: ...
+    def known_to_screen(self, votes: Ints, student_probs: Probs) -> Probs: ...
+    def labels_of(self, released: Ints) -> Ints: ...
+    def draw(self, votes: Ints, rng: Generator) -> Ints: ...
+    def log_law(self, votes: Ints) -> Floats: ...
+    def law_at(self, votes: Ints, student_probs: Probs) -> Floats: ...
+    def evidence(self, pair: tuple[Ints, Ints]) -> Callable[[Ints], Floats]: ...
+
+
+@dataclass(frozen=True, repr=False)
+class HistogramBatch:
+    """Distinct histograms that are computed together. Classes with equal counts form one kind."""
+
+    places: Ints  # [queries] numbers of these distinct histograms
+    votes: Ints  # [queries, classes]
+    student_probs: Probs  # [queries, classes] inf where they do not matter
+    representative: Ints  # [queries, kinds] one class of each kind
+    copies: Ints  # [queries, kinds] how many classes each kind has
+
+    def moved(self) -> tuple[Ints, Bools]:
+        """Return votes after one moved, [queries, from, to, classes], and which moves exist."""
+        source = self.representative[:, :, None]
+        target = self.representative[:, None, :]
+        same = np.eye(self.representative.shape[1], dtype=bool)
+        exists = ~same | (self.copies[:, :, None] > 1)
+        target = np.where(same & exists, target + 1, target)  # another class of the same kind
+        moved = self.votes[:, None, None, :] - self._one(source) + self._one(target)
+        return moved, exists & (moved >= 0).all(axis=3)
+
+    def counted(self, change: int) -> tuple[Ints, Bools]:
+        """Return votes after one count changed, [queries, kind, classes], and which exist."""
+        counted = self.votes[:, None, :] + change * self._one(self.representative)
+        return counted, np.asarray((counted >= 0).all(axis=2))
+
+    def probs_of(self, rows: Ints) -> Probs:
+        """Return the student's probabilities at these of the batch's histograms."""
+        return None if self.student_probs is None else self.student_probs[rows]
+
+    def _one(self, place: Ints) -> Ints:
+        """Return one vote for each class, [..., classes]."""
+        return np.eye(self.votes.shape[1], dtype=np.int64)[place]
+
+
+def distinct(
+    votes: Ints, student_probs: Probs, ordered: Bools
+) -> tuple[list[HistogramBatch], Ints]:
+    """Return the distinct histograms in batches, and the number of each query's, [queries].
+
+    Histograms that differ only in class order count as one, unless `ordered` [queries] marks them.
+    Classes are of one kind where their counts are equal, and their probabilities if any.
+    """
+    columns = votes[:, None, :]
+    if student_probs is not None:
+        columns = np.stack([votes, student_probs], axis=1)
+    queries, _, classes = columns.shape
+    order = np.lexsort(-columns[:, ::-1].swapaxes(0, 1), axis=-1)
+    order[ordered] = np.arange(classes)
+    columns = np.take_along_axis(columns, order[:, None, :], axis=2)
+    keys = np.concatenate([ordered[:, None], columns.reshape(queries, -1)], axis=1)
+    keys, inverse = np.unique(keys, axis=0, return_inverse=True)
+    single = keys[:, :1] > 0
+    columns = keys[:, 1:].reshape(len(keys), -1, classes)
+    begins = np.ones((len(keys), classes), dtype=bool)  # whether a class is the first of its kind
+    begins[:, 1:] = single | (columns[..., 1:] != columns[..., :-1]).any(axis=1)
+    kinds = begins.sum(axis=1)
+    group = single[:, 0] * (classes + 1) + kinds
+
+    batches = []
+    for alike in np.unique(group):
+        places = np.flatnonzero(group == alike)
+        size = kinds[places[0]] ** 2 * (classes + 100)
+        pieces = min(len(places) * size // _BATCH + 1, len(places))
+        for some in np.array_split(places, pieces):
+            representative = np.nonzero(begins[some])[1].reshape(len(some), -1)
+            copies = np.diff(representative, axis=1, append=classes)
+            counts = columns[some, 0].astype(np.int64)
+            probs = None if student_probs is None else columns[some, 1]
+            batches.append(HistogramBatch(some, counts, probs, representative, copies))
+    return batches, inverse.reshape(-1)
+
+
+def pairs(mechanism: Mechanism, batch: HistogramBatch) -> Pairs:
+    """Return the laws at the batch's histograms and at all their neighbours."""
+    moved = moved_pairs(mechanism, batch)
+    if mechanism.adjacency.teachers is None:
+        return moved
+    left = counted_pairs(mechanism, batch, -1)
+    entered = counted_pairs(mechanism, batch, 1)
+    return joined(moved, left, entered)
+
+
+def moved_pairs(mechanism: Mechanism, batch: HistogramBatch) -> Pairs:
+    """Return the laws at the batch's histograms and where one vote moved."""
+    moved, exists = batch.moved()
+    noise = mechanism.noise
+    boost = mechanism.boost
+    votes = batch.votes
+    if not isinstance(noise, ContinuousNoise):
+        return _pairs(mechanism, batch, moved, exists)
+    if boost.c > 0 and gaps(votes)[:, 0].min() <= FAR:
+        return _pairs(mechanism, batch, moved, exists)
+    delta = boost.scale(votes)
+    scores = np.take_along_axis(boost.scores(votes), batch.representative, axis=1)
+    leads = noise.leads(scores, delta[:, None])
+    laws = noise.neighbourhood(leads, batch.copies.astype(np.float64), 1 / (noise.unit * delta))
+    if laws is None:
+        return _pairs(mechanism, batch, moved, exists)
+
+    # One grid served all neighbours of a query.
+    here, there, copies = laws
+    row, loser, gainer = np.nonzero(exists)
+    probs = batch.probs_of(row)
+    here = np.concatenate([here[row], here[row, loser, None], here[row, gainer, None]], axis=1)
+    return Pairs(
+        row,
+        screened(mechanism.screen, here, votes[row], probs),
+        screened(mechanism.screen, there[exists], moved[exists], probs),
+        np.pad(copies[exists], ((0, 0), (0, 1)), constant_values=1),
+    )
+
+
+def counted_pairs(mechanism: Mechanism, batch: HistogramBatch, change: int) -> Pairs:
+    """Return the laws at the batch's histograms and where one count differs by ±1."""
+    counted, exists = batch.counted(change)
+    teachers = mechanism.adjacency.teachers
+    if teachers is not None:
+        exists &= (batch.votes.sum(axis=1) + change <= teachers)[:, None]
+    return _pairs(mechanism, batch, counted, exists)
+
+
+def _pairs(mechanism: Mechanism, batch: HistogramBatch, others: Ints, exists: Bools) -> Pairs:
+    """Return the laws at the batch's histograms and at `others` [queries, ..., classes]."""
+    row = np.nonzero(exists)[0]
+    law = mechanism.law_at
+    if mechanism.screen is not None and mechanism.delta_cost is not None:
+        law = mechanism.screen.law  # it protects the label, which costs nothing more
+    here = law(batch.votes, batch.student_probs)
+    there = law(others[exists], batch.probs_of(row))
+    return Pairs(row, here[row], there, np.ones_like(there))

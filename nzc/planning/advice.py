@@ -1,0 +1,49 @@
+"""Advice to users before a run: what speaks against it, and what to change."""
+
+from nzc.planning.expected import AGREEMENT
+
+#: Noise may spoil one label in ten, and four in ten in own cells: neighbouring rows share counts.
+ENOUGH, ENOUGH_IN_CELLS = 0.9, 0.6
+PER_CLASS = 2  # a student needs at least so many labels of each class; fewer are warned of
+
+
+def doubts(
+    labels: float,
+    accuracy: float,
+    classes: int,
+    epsilon: float | None,
+    delta: float,
+    records: int | None,
+    without: float = 1.0,
+    in_cells: bool = False,
+    agreement: float | None = AGREEMENT,
+) -> list[str]:
+    """Return what speaks against a run, one sentence each.
+
+    labels     how many are expected
+    accuracy   the share of them that will be right; `without` noise it would be another one
+    epsilon    the budget where it limits the number of labels; else None
+    agreement  what `accuracy` assumes; None: the reader knows it
+    """
+    lines = []
+    enough, voters = (ENOUGH_IN_CELLS, "records") if in_cells else (ENOUGH, "teachers")
+    if accuracy < enough * without:
+        shares = f"{100 * accuracy:.1f} % of the labels would be right"
+        if agreement is not None:
+            shares = f"{shares} if {100 * agreement:.0f} % of the votes were right"
+        remedy = f"use more {voters}, a larger ε or fewer queries"
+        lines.append(
+            f"noise drowns the votes: {shares}, without noise {100 * without:.1f} %; "
+            f"{remedy} (at a fixed ε, more queries mean {price(in_cells)})"
+        )
+    if epsilon is not None and labels < PER_CLASS * classes:
+        few = f"fewer than {PER_CLASS} for each of {classes} classes"
+        lines.append(f"ε = {epsilon:g} buys {labels:.3g} labels, {few}")
+    if records is not None and delta > 1 / records:
+        lines.append(f"δ = {delta:g} is above 1/records = {1 / records:.2g}: choose a smaller δ")
+    return lines
+
+
+def price(in_cells: bool) -> str:
+    """Return what more queries cost where a budget decides the noise."""
+    return "fewer votes for each" if in_cells else "more noise for each"

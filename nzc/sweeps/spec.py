@@ -1,0 +1,194 @@
+"""What a sweep file asks: its question, rows, figures and columns."""
+
+from collections.abc import Iterable, Sequence
+from difflib import get_close_matches
+from functools import cache
+from typing import Annotated, Any
+
+from omegaconf import DictConfig, OmegaConf
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    ValidationError,
+    model_validator,
+)
+
+from nzc.runs.curves import AXES
+from nzc.runs.layout import as_typed, flatten
+from nzc.runs.result import result_keys
+from nzc.validation import InputError, from_pydantic, nearest, one_of
+
+#: What a command line may set without changing the experiment of a sweep file: how and where it
+#: runs, and its seeds.
+_MACHINERY = {
+    *("sweeps", "hydra", "paths", "tracking", "trainer", "figures", "metrics", "audit", "rng"),
+    *("objective", "root", "path", "labels", "seed", "parallel", "stacked", "only"),
+}
+#: One key or a list of keys.
+Keys = Annotated[
+    tuple[str, ...],
+    BeforeValidator(lambda value: value if isinstance(value, list | tuple) else [value]),
+]
+
+
+def _known_curve(name: str) -> str:
+    one_of("curve", name, list(AXES))
+    return name
+
+
+class _Entry(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class SweepRow(_Entry):
+    """An entry of `sweep.rows`: a run, or a run for each of the values that `set` has for a key.
+
+    paper  values of a paper to show beside result.json, by key; they hold for the settings of the
+           sweep file
+    point  which of these values this run has
+    """
+
+    name: str | None = None
+    set: list[str] = []
+    paper: dict[str, Any] = {}
+    point: list[str] = []
+
+    @property
+    def title(self) -> str:
+        """The name of the row and of the run in it."""
+        return ", ".join(filter(None, [self.name, *self.point]))
+
+
+class SweepFigure(_Entry):
+    """An entry of `sweep.figures`: keys y of the runs against their key x; or a curve of each run.
+
+    A key is one of result.json (`teachers.mean_accuracy`, or `mean_accuracy` for short), one of the
+    configuration (`aggregator.gamma`), `run`, the number of the run, or `row`, the name of its row.
+    There is a line for each y and each value of the keys `by`. Curves are those of
+    nzc/runs/curves.py.
+    """
+
+    name: Annotated[str, Field(pattern=r"^[\w-]+$")]
+    x: str = ""
+    y: Keys = ()
+    by: Keys = ()
+    curve: Annotated[str, AfterValidator(_known_curve)] | None = None
+    ylim: tuple[float, float] | None = None
+
+    @property
+    def keys(self) -> list[str]:
+        """All keys that the figure names."""
+        return [key for key in (self.x, *self.y, *self.by) if key]
+
+    @model_validator(mode="after")
+    def _complete(self) -> "SweepFigure":
+        if self.curve is None and not (self.x and self.y):
+            raise ValueError("must have x and y, with by, or else curve")
+        return self
+
+
+class SweepSpec(BaseModel):
+    """The section `sweep` of a configuration. Further keys are for interpolation within the file.
+
+    columns  keys of the runs that the table shows beside those that every table has; keys are as in
+             `SweepFigure`
+    only     keeps the rows whose name contains this text
+    """
+
+    question: str = ""
+    expected: str = ""
+    time: str = ""
+    command: str = ""
+    rows: list[SweepRow] = []
+    figures: list[SweepFigure] = []
+    columns: Keys = ()
+    only: Any = ""
+
+    @property
+    def keys(self) -> dict[str, list[str]]:
+        """All keys of runs that the section names, by the place where it names them."""
+        figures = {f"sweep.figures.{figure.name}": figure.keys for figure in self.figures}
+        return {"sweep.columns": [*self.columns], **figures}
+
+
+def spec_of(config: Any) -> SweepSpec:
+    """Return the section `sweep` of a composed configuration; InputError: it is not valid."""
+    section = OmegaConf.to_container(config.sweep, resolve=False) if config.sweep else {}
+    for name, value in section.items():
+        known = get_close_matches(str(name), SweepSpec.model_fields, n=1, cutoff=0.7)
+        if known and known != [name]:
+            allowed = f"must have another name; did you mean {known[0]}?"
+            raise InputError(f"sweep.{name}", value, allowed)
+    try:
+        return SweepSpec.model_validate(section)
+    except ValidationError as error:
+        raise from_pydantic(error, "sweep") from error
+
+
+def name_of(config: Any) -> str:
+    """Return the name of a sweep: that of its file, if it has one."""
+    return str(config.hydra.runtime.choices.get("sweeps") or "sweep")
+
+
+def changed_settings(config: Any) -> list[str]:
+    """Return the overrides of the command line that change the experiment of a sweep file."""
+    changed = []
+    for override in as_typed(config.hydra.overrides.task):
+        key = override.split("=")[0].lstrip("+~").replace("/", ".").split(".")
+        if _MACHINERY.isdisjoint((key[0], key[-1])):
+            changed.append(override)
+    return changed
+
+
+@cache
+def whole_key(key: str) -> str:
+    """Return the key of result.json that `key` ends: mean_accuracy → teachers.mean_accuracy."""
+    keys = result_keys()
+    if key in keys:
+        return key
+    return next((name for name in keys if name.endswith(f".{key}")), key)
+
+
+def check_keys(spec: SweepSpec, configs: Sequence[DictConfig]) -> list[InputError]:
+    """Return what is wrong with the keys of rows, figures and columns.
+
+    configs  composed ones of the jobs. A key of the configuration, or a metric of the user's own,
+             is right where one of the jobs has it, because aggregators have different keys.
+    """
+    settings: set[str] = set()
+    for config in configs:
+        tree = flatten(OmegaConf.to_container(config))  # type: ignore[arg-type]
+        settings.update(key for key, value in tree.items() if value is not None)
+    own_metrics = {".".join(key.split(".")[:2]) for key in settings if key.startswith("metrics.")}
+    results = {*result_keys(), *own_metrics, "epsilon"}  # the paper's ε, whatever bound it is
+    errors = []
+    for number, row in enumerate(spec.rows):
+        for key, value in row.paper.items():
+            if not _is_known(key, results):
+                allowed = f"must be for a key of result.json{_near(key, results)}"
+                errors.append(InputError(f"sweep.rows.{number}.paper.{key}", value, allowed))
+    names = [figure.name for figure in spec.figures]
+    for name in sorted({name for name in names if names.count(name) > 1}):
+        errors.append(InputError("sweep.figures.name", name, "must be the name of one figure only"))
+    known = {*results, *settings, "run", "row"}
+    for place, keys in spec.keys.items():
+        for key in keys:
+            if not _is_known(key, known):
+                allowed = "must have keys of result.json, or of the configuration with a value"
+                errors.append(InputError(place, key, f"{allowed}{_near(key, known)}"))
+    return errors
+
+
+def _is_known(key: str, known: Iterable[str]) -> bool:
+    """Return whether a key is known, or of a section whose keys depend on the run."""
+    sections = tuple(name for name in known if name.endswith("."))
+    return whole_key(key) in known or key.startswith(sections)
+
+
+def _near(key: str, known: Iterable[str]) -> str:
+    """Return a hint at the known key that is meant; empty: none is near."""
+    longer = sorted(name for name in known if name.endswith(f".{key}"))
+    return f"; did you mean {longer[0]}?" if longer else nearest(key, known)

@@ -1,0 +1,156 @@
+"""The user's own metrics: any function of labels or probabilities; wrong ones are refused."""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from omegaconf import OmegaConf
+from sklearn.metrics import f1_score, roc_auc_score
+
+from nzc.app.build import build_metrics
+from nzc.app.config import compose_run
+from nzc.runs.own_metric import OwnMetric, own_metrics
+from nzc.runs.result import is_taken
+from nzc.validation import InputError
+
+
+def _own(node: object, name: str = "mine") -> OwnMetric:
+    (metric,) = build_metrics(OmegaConf.create({"metrics": {name: node}}))
+    return metric
+
+
+#: Functions of users, which may call their parameters as they like.
+def shares_missed(y_pred: np.ndarray, y_true: np.ndarray) -> np.ndarray:
+    return np.array([(y_pred == 0)[y_true != 0].mean()])  # one number, as an array
+
+
+def squares(truth: np.ndarray, forecast: np.ndarray) -> float:
+    return float(((forecast - np.eye(forecast.shape[1])[truth]) ** 2).sum(axis=1).mean())
+
+
+def preds_missed(preds: Any, target: Any) -> Any:
+    return (preds.argmax(dim=1) != target).double().mean()
+
+
+class Counter:
+    """Keeps what it has seen, as torchmetrics' classes do."""
+
+    def __init__(self, start: int) -> None:
+        self.seen = start
+
+    def __call__(self, y_true: np.ndarray, y_pred: np.ndarray) -> int:
+        self.seen += 1
+        return self.seen
+
+
+def second_only(y_true: np.ndarray, y_pred: np.ndarray) -> float:
+    if (y_true != y_pred).any():
+        raise KeyError("a row")
+    return 1.0
+
+
+def nan_later(y_true: np.ndarray, y_pred: np.ndarray) -> float:
+    return 0.5 if (y_true == y_pred).all() else float("nan")
+
+
+def _macro(t: np.ndarray, y: np.ndarray, p: np.ndarray) -> float:
+    return float(f1_score(t, y, average="macro"))
+
+
+def _auc(t: np.ndarray, y: np.ndarray, p: np.ndarray) -> float:
+    return float(roc_auc_score(t, p[:, 1]))
+
+
+MULTI = {"num_classes": 4}
+F1 = {"_target_": "sklearn.metrics.f1_score"}
+TOP = {"_target_": "torchmetrics.classification.MulticlassF1Score"}
+
+
+@pytest.mark.parametrize(
+    ("classes", "node", "expected"),
+    [
+        (4, {**F1, "average": "macro"}, _macro),
+        (4, "sklearn.metrics.log_loss", lambda t, y, p: -np.log(p[np.arange(len(t)), t]).mean()),
+        (4, {**TOP, **MULTI}, lambda t, y, p: _macro(t, p.argmax(axis=1), p)),
+        (4, {"_target_": "torchmetrics.functional.f1_score", "task": "multiclass", **MULTI},
+         lambda t, y, p: np.mean(t == p.argmax(axis=1))),
+        (4, {**TOP, "_takes_": "labels", **MULTI}, _macro),
+        (4, f"{__name__}.shares_missed", lambda t, y, p: np.mean(y[t != 0] == 0)),
+        (4, {"_target_": f"{__name__}.squares", "_takes_": "probabilities"},
+         lambda t, y, p: np.mean(np.sum(p**2, axis=1) - 2 * p[np.arange(len(t)), t] + 1)),
+        (4, f"{__name__}.preds_missed", lambda t, y, p: np.mean(t != p.argmax(axis=1))),
+        (4, {"_target_": f"{__name__}.Counter", "start": 6}, lambda t, y, p: 7),
+        (2, "sklearn.metrics.f1_score", lambda t, y, p: f1_score(t, y)),
+        (2, "sklearn.metrics.brier_score_loss", lambda t, y, p: np.mean((p[:, 1] - t) ** 2)),
+        (2, "sklearn.metrics.roc_auc_score", _auc),
+        (2, "torchmetrics.classification.BinaryAUROC", _auc),
+        (2, {"_target_": "torchmetrics.AUROC", "task": "multiclass", "num_classes": 2}, _auc),
+    ],
+)  # fmt: skip
+def test_any_metric_of_labels_or_probabilities(
+    classes: int, node: Any, expected: Callable[..., float]
+) -> None:
+    """The student decides by weights, so that its labels are not always the likeliest."""
+    rng = np.random.default_rng(0)
+    truth = rng.integers(0, classes, 200)
+    probs = rng.dirichlet(np.ones(classes), 200)
+    predicted = (probs * np.arange(1, classes + 1)).argmax(axis=1)
+    metric = _own(node)
+    metric.check(truth, classes)
+    for _ in range(2):  # nothing is left of the last evaluation
+        right = expected(truth, predicted, probs)
+        assert metric(truth, predicted, probs) == pytest.approx(right, rel=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("node", "line"),
+    [
+        ({**F1, "average": "marco"}, "metrics.mine=sklearn.metrics.f1_score: .*marco"),
+        ({**F1, "averag": "macro"}, "metrics.mine.averag=macro: .*average"),
+        ("sklearn.metrics.f1_score", "metrics.mine=sklearn.metrics.f1_score: .*multiclass"),
+        ("sklearn.metrics.f1_scor", "metrics.mine._target_=sklearn.metrics.f1_scor: "),
+        ("sklearn.metrics.confusion_matrix", "metrics.mine=sklearn.metrics.confusion_matrix: "),
+        ("sklearn.metrics.classification_report", "metrics.mine=.*str"),
+        (TOP, "metrics.mine=torchmetrics.*num_classes"),
+        ({**TOP, "num_classes": 3}, "metrics.mine=torchmetrics"),
+        ({"average": "macro"}, "metrics.mine="),
+        (3, "metrics.mine=3: "),
+        ({**F1, "_takes_": "probs"}, "metrics.mine._takes_=probs: .*labels, probabilities"),
+    ],
+)
+@pytest.mark.parametrize("truth", [[0, 1, 2, 3] * 5, []], ids=["labels", "no labels"])
+def test_a_metric_that_is_wrong_is_refused_by_its_key(
+    node: Any, line: str, truth: list[int]
+) -> None:
+    with pytest.raises(InputError, match=line):
+        _own(node).check(np.array(truth, np.int64), 4)
+
+
+@pytest.mark.parametrize(
+    "name", ["auc", "recall_macro", "epsilon_mine", "seconds_total", "order", "own", "f1 macro"]
+)
+def test_a_name_of_nzc_s_own_figures_is_refused(name: str) -> None:
+    with pytest.raises(InputError, match=rf"^metrics.{name}="):
+        _own("sklearn.metrics.accuracy_score", name)
+    assert not any(map(is_taken, ("f1", "f1_macro", "macro_recall", "log_loss", "top2_accuracy")))
+
+
+def test_names_of_metrics_need_no_plus_and_other_names_do() -> None:
+    macro = "{_target_: sklearn.metrics.f1_score, average: macro}"
+    given = [f"metrics.f1={macro}", "metrics.f1.average=micro", f"metrics.gone={macro}"]
+    (metric,) = build_metrics(compose_run([*given, "metrics.gone=null"]))
+    assert (metric.name, metric.part.keywords) == ("f1", {"average": "micro"})
+    assert build_metrics(compose_run(["metrics=null"])) == ()
+    with pytest.raises(InputError, match=r"^metrics=3: "):
+        build_metrics(compose_run(["metrics=3"]))
+
+
+def test_a_metric_that_fails_costs_its_value_only() -> None:
+    metrics = [_own(f"{__name__}.{name}", name) for name in ("second_only", "nan_later")]
+    metrics.append(_own({"_target_": f"{__name__}.Counter", "start": 1}, "Counter"))
+    for metric in metrics:
+        metric.check(np.array([0, 1]), 2)
+    values, lines = own_metrics(metrics, np.array([0, 1]), np.array([0, 0]), np.eye(2))
+    assert values == {"second_only": None, "nan_later": None, "Counter": 2.0}
+    assert [line.split()[0] for line in lines] == ["metrics.second_only", "metrics.nan_later"]

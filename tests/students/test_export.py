@@ -1,0 +1,121 @@
+"""The exported student: it prepares rows as the run did, and refuses what means something else."""
+
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+from few_labels import COMMON, clouds, fit
+from torch import nn
+
+from nzc.data import Standardizer
+from nzc.data.images import Pixels
+from nzc.students import StudentData, exported
+from nzc.students.export import RawInput, write_student
+from nzc.students.supervised import Supervised
+
+#: A student that gives its rows back.
+SEEN: Any = SimpleNamespace(classifier=nn.Identity(), weights=None)
+
+
+def _native(x: np.ndarray) -> torch.Tensor:
+    return torch.from_numpy(x.astype(x.dtype.newbyteorder("=")))
+
+
+@pytest.mark.parametrize("dtype", ["float16", "float64", "bool", "uint64", ">f4", "1e100"])
+def test_a_served_row_is_standardised_to_the_last_digit(dtype: str) -> None:
+    x = np.random.default_rng(0).normal(size=(1000, 5)) * 20 + [0, 50, -50, 70, 40]
+    if dtype == "1e100":
+        x = x * 1e100
+    elif dtype == "bool":
+        x = x > 0
+    elif dtype.endswith("64"):
+        x = (np.abs(x) * 1e16).astype(dtype)
+    else:
+        x = x.clip(-99, 99).astype(dtype)
+    standardizer = Standardizer.fit(x[:100])
+    served = RawInput(SEEN, standardizer)(_native(x))
+    np.testing.assert_array_equal(served.numpy(), standardizer(x))
+
+
+@pytest.mark.parametrize(
+    ("dtype", "levels"),
+    [
+        ("uint8", None),
+        ("bool", None),
+        ("float16", [0, 1]),
+        ("float64", [0, 1]),
+        (">f4", [0, 1]),
+        ("uint16", [0, 300]),
+    ],
+)
+@pytest.mark.parametrize("shape", [(9, 8), (9, 8, 4), (2, 9, 8)])
+def test_a_served_image_is_prepared_to_the_last_digit(
+    dtype: str, levels: list[int] | None, shape: tuple[int, ...]
+) -> None:
+    grey = np.random.default_rng(0).integers(0, 256, (40, *shape))
+    kinds = {"u": grey, "b": grey > 99, "f": grey / 250 - 0.01}
+    images = kinds[np.dtype(dtype).kind].astype(dtype)
+    pixels = Pixels.of(images, levels, alpha=True)
+    served = RawInput(SEEN, pixels)(_native(images))
+    assert torch.equal(served, torch.from_numpy(pixels(images)).float() / 255)
+
+
+GREY = np.random.default_rng(0).integers(0, 256, (40, 9, 8)).astype(np.uint8)
+SHARES = GREY / 255
+
+
+@pytest.mark.parametrize(
+    ("x", "same", "others"),
+    [
+        (GREY, GREY.astype(np.int64), [SHARES, GREY.astype(np.uint16) + 300]),
+        (SHARES, np.float32(SHARES), [GREY, np.where(SHARES > 0.9, np.nan, SHARES), SHARES[:, 1:]]),
+    ],
+    ids=["bytes", "shares of white"],
+)
+def test_a_served_student_refuses_images_of_other_numbers(
+    x: np.ndarray, same: np.ndarray, others: list[np.ndarray], tmp_path: Path
+) -> None:
+    """Shares of white are no bytes, and bytes no shares: both would be an image of one colour."""
+    pixels = Pixels.of(x, None, alpha=True)
+    flat: Any = SimpleNamespace(classifier=nn.Flatten(), weights=None)
+    write_student(tmp_path / "student.pt2", flat, pixels(x), pixels)
+    array = {"shape": pixels.shape, "dtype": pixels.dtype, "range": pixels.levels}
+    about = exported.describe([*map(str, range(72))], None, array, None)
+    (tmp_path / "student.json").write_text(about)
+    served = exported.Student(tmp_path)
+    pd.testing.assert_frame_equal(served.predict(same), served.predict(x))
+    for other in others:
+        with pytest.raises(ValueError, match="must be"):
+            served.predict(other)
+
+
+@pytest.mark.parametrize("standardised", [True, False])
+def test_a_served_student_answers_every_row(tmp_path: Path, standardised: bool) -> None:
+    """Missing and absurd values change no other row; a missing one is the mean."""
+    data, _ = clouds(100, 60, shape=(3,))
+    standardizer = None
+    features = data.x
+    dtypes = ["float32"]
+    if standardised:
+        standardizer = Standardizer.fit(data.x.astype(np.float64))
+        features = standardizer(data.x)
+        dtypes = ["float32", "float64"]
+    student = fit(Supervised(**COMMON), StudentData(features, data.labels, 3))
+    write_student(tmp_path / "student.pt2", student, features, standardizer)
+    served = torch.export.load(tmp_path / "student.pt2").module()
+
+    absurd = np.array([np.inf, -np.inf, 1e30, -1e30, np.nan], np.float32)
+    one_value = np.where(np.eye(3, dtype=bool)[:, None], absurd[:, None], data.x[0])
+    all_values = np.repeat(absurd[:, None], 3, axis=1)
+    rows = np.concatenate([data.x, one_value.reshape(-1, 3), all_values])
+    missing = np.zeros((1, 3), np.float32)  # the last row, in which all values are missing
+    expected = student.probabilities(np.concatenate([features, missing]))
+    for dtype in dtypes:
+        found = served(torch.from_numpy(rows.astype(dtype))).detach()
+        assert found.isfinite().all()
+        probabilities = found.double().softmax(dim=1)[[*range(100), -1]]
+        np.testing.assert_allclose(probabilities, expected, rtol=1e-6)
