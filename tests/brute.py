@@ -71,19 +71,14 @@ def logs(law):
 
 
 def _labels(mechanism, votes):
-    boost, noise = mechanism.boost, mechanism.noise
+    noise = mechanism.noise
     kind = type(noise).__name__
-    second, first = sorted(votes)[-2:]
+    first = max(votes)
     best = votes.index(first)
-    c = mp.mpf(boost.c)
-    scale = {
-        "constant": mp.mpf(1),
-        "global": 1 + c,
-        "local": 1 if first - second > 2 else 1 + c,
-        "smooth": mp.exp(-mp.mpf(boost.beta)) * (1 if first - second > 3 else 1 + c),
-    }[boost.sensitivity]
     if kind == "NoNoise":
         return [mp.mpf(label == best) for label in range(len(votes))]
+    c = mp.mpf(mechanism.boost.c)
+    scale = _noise_scale(mechanism.boost, votes)
     unit = mp.mpf(noise.sigma) if kind == "GaussianNoise" else 1 / mp.mpf(noise.gamma)
     leads = [(n - first - c) / scale / unit for n in votes]
     leads[best] += c / scale / unit
@@ -95,6 +90,18 @@ def _labels(mechanism, votes):
         for label, lead in enumerate(leads):
             law.append(_integral(kind, lead, tuple(sorted(leads[:label] + leads[label + 1 :]))))
     return [p if p > mp.exp(-1000) else mp.mpf(0) for p in law]
+
+
+def _noise_scale(boost, votes):
+    """Δ, by which a boost multiplies the noise."""
+    second, first = sorted(votes)[-2:]
+    largest_gap = {"constant": -1, "global": np.inf, "local": 2, "smooth": 3}[boost.sensitivity]
+    scale = mp.mpf(1)
+    if first - second <= largest_gap:
+        scale += mp.mpf(boost.c)
+    if boost.sensitivity == "smooth":
+        scale *= mp.exp(-mp.mpf(boost.beta))
+    return scale
 
 
 @cache

@@ -80,7 +80,7 @@ def epsilon(groups: tuple[Queries, ...], delta: float) -> float:
         queries += count
         variance += count * np.sum(np.square(_shifts(releases)))
         far += count * sum(bound.far for bound in bounds)
-    blocks = [1] if _is_whole(groups) else [ceil(count / _BLOCK) for count, _ in groups]
+    blocks = _blocks(groups)
     left = delta * (1 - OF_DELTA) - far
     if blocks != [1]:
         left -= sum(blocks) * _OF_BLOCK
@@ -89,7 +89,9 @@ def epsilon(groups: tuple[Queries, ...], delta: float) -> float:
     known = gaussian(float(np.sqrt(variance)), delta)
     if known > LARGEST:
         return _large_epsilon(groups, left)
-    return _by_induction(groups, blocks, known, delta, left) if known else np.inf
+    if known == 0:
+        return np.inf
+    return _by_induction(groups, blocks, known, delta, left)
 
 
 def together(parts: Sequence[tuple[int, Shown]], delta: float, known: float) -> float:
@@ -100,8 +102,9 @@ def together(parts: Sequence[tuple[int, Shown]], delta: float, known: float) -> 
     counts: Counter[Shown] = Counter()
     for count, shown in parts:
         counts[shown] += count
-    if len(counts) == 1 and shown.kind is Kind.REPORT:
-        return sparse_reports.epsilon(counts[shown], shown.size, delta, known)
+    _, first = parts[0]
+    if len(counts) == 1 and first.kind is Kind.REPORT:
+        return sparse_reports.epsilon(counts[first], first.size, delta, known)
     groups = {shown: (count, (shown,)) for shown, count in counts.items()}
     found = epsilon(tuple(groups.values()), delta)
     bits = [shown for shown in counts if shown.kind is Kind.BIT]
@@ -122,6 +125,13 @@ def _is_whole(groups: tuple[Queries, ...]) -> bool:
     """Return whether these are labels alone, few enough to be composed without blocks."""
     count, (shown, *_) = groups[0]
     return len(groups) == 1 and shown.kind in (Kind.LABEL, Kind.LAPLACE) and count <= _ALONE
+
+
+def _blocks(groups: tuple[Queries, ...]) -> list[int]:
+    """Return into how many blocks each group is divided; [1]: all are composed query by query."""
+    if _is_whole(groups):
+        return [1]
+    return [ceil(count / _BLOCK) for count, _ in groups]
 
 
 def _large_epsilon(groups: tuple[Queries, ...], left: float) -> float:

@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import numpy as np
-from numpy.lib.stride_tricks import sliding_window_view
+from numpy.lib.stride_tricks import as_strided
 
 from nzc.types import Floats, Ints
 
@@ -76,14 +76,18 @@ def _earlier(value: Floats, laws: Sequence[Laws]) -> Floats:
     padded = extended(value, below, above + points)
     largest = np.zeros(points)
     for offsets, weights, infinite, dense in laws:
+        first = below + offsets[0]
+        last = below + offsets[-1]
         if dense and len(weights) == 1:  # a long law, whose windows would be slow to copy
-            reached = padded[below + offsets[0] : below + offsets[-1] + points]
-            means = np.correlate(reached, weights[0])[None]
+            means = np.correlate(padded[first : last + points], weights[0])[None]
         else:
             width = max(2, min(points, ONE_THREAD // weights.size))
             blocks = -(-points // width)
-            windows = sliding_window_view(padded, blocks * width)[below + offsets]
-            means = weights @ windows.reshape(-1, blocks, width).transpose(1, 0, 2)
+            shape = last + 1, blocks * width
+            windows = as_strided(padded, shape, 2 * padded.strides)
+            used = slice(first, None) if dense else below + offsets  # a slice is faster to copy
+            copied = np.ascontiguousarray(windows[used]).reshape(-1, blocks, width)
+            means = weights @ copied.transpose(1, 0, 2)
         means += infinite[:, None]
         np.maximum(largest, means.max(axis=-2).ravel()[:points], out=largest)
     return np.minimum(largest, 1.0, out=largest)

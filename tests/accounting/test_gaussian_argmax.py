@@ -95,8 +95,8 @@ def test_probabilities_and_bounds_on_derivatives():
     rng = np.random.default_rng(0)
     start = rng.uniform([[-8], [-4.3]], 8, (2, 500))
     size = rng.uniform(0, [[0.2], [0.4]], (2, 500))
-    (left, low), (right, high) = start, start + size
-    bounds = gaussian_argmax._derivatives(left, right, low, high)
+    end = start + size
+    bounds = gaussian_argmax._derivatives(start[0], end[0], start[1], end[1])
     f = gaussian_argmax._first
     for share in rng.uniform(0, 1, (20, 2, 1)):
         d, v = points = start + share * size
@@ -117,7 +117,8 @@ def test_limits():
 
 def test_enumeration_nearly_reaches_the_bound_of_three_queries():
     """So enumeration is no empty test: thresholds of K = 2 alone reach 90 % of the bound."""
-    sigma, delta = 5.0, 0.05
+    sigma = 5.0
+    delta = 0.05
     shift = 1 / ROOT / sigma
     bound = epsilon(3, sigma, delta)
     assert bound < gaussian(2 * shift * np.sqrt(3), delta)

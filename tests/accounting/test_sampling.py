@@ -96,11 +96,14 @@ def test_losses_beyond_the_grid_are_paid_for_from_delta(monkeypatch, releases):
     Usually less than a billionth of δ is left out. Here a third may be, so that a rare loss lies
     beyond the grid.
     """
-    delta, cut, rare, most, response = 0.01, 0.33, 4e-4, 40.0, 0.8
+    delta = 0.01
+    cut = 0.33
+    rare = 4e-4
+    response = 0.8
     monkeypatch.setattr(sampling, "_CUT", cut)
     yes = np.array([1, np.exp(-response)]) / (1 + np.exp(-response))
     here = (1 - rare) * yes
-    far = [rare, rare * np.exp(-most)]  # an outcome and its mirror image
+    far = [rare, rare * np.exp(-40)]  # an outcome and its mirror image
     law = Pairs(
         np.zeros(1, np.int64),
         np.log([[*here, *far]]),
@@ -131,7 +134,10 @@ def test_costs_of_other_samples_are_never_taken_for_one():
 )
 def test_nearest_neighbours_by_enumeration_of_all_samples_and_replacements(mechanism):
     """Two queries of five records on a line: every sample, every replaced record."""
-    q, count, classes, delta = 0.4, 2, 3, 1e-3
+    q = 0.4
+    count = 2
+    classes = 3
+    delta = 1e-3
     epsilon, spent = mechanism.between(Sampled(q)).promise(2, 2).published(delta)
     samples = np.array(list(product([False, True], repeat=5)))
     chances = np.where(samples, q, 1 - q).prod(axis=1)
