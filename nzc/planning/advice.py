@@ -3,7 +3,8 @@
 from nzc.planning.expected import AGREEMENT
 
 #: Noise may spoil one label in ten, and four in ten in own cells: neighbouring rows share counts.
-ENOUGH, ENOUGH_IN_CELLS = 0.9, 0.6
+ENOUGH = 0.9
+ENOUGH_IN_CELLS = 0.6
 PER_CLASS = 2  # a student needs at least so many labels of each class; fewer are warned of
 
 

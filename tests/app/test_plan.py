@@ -17,7 +17,7 @@ NEEDED = ["plan", "--teachers", "100", "--classes", "4", "--epsilon", "30"]
 
 def _built(run: nzc.PlannedRun, teachers: int) -> nzc.NoisyArgmax:
     if run.aggregator == "sparse_stable":
-        return nzc.SparseStable(teachers=teachers, delta=1e-5, **run.settings)  # type: ignore[arg-type]
+        return nzc.SparseStable(int(run.settings["cutoff"]), teachers, 1e-5, run.settings["scale"])
     return {"gnmax": nzc.GNMax, "lnmax": nzc.LNMax}[run.aggregator](**run.settings)
 
 

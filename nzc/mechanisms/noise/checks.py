@@ -16,11 +16,13 @@ from nzc.validation import InputError
 #: Draws [queries, classes] to judge a sampler by; they show 2 % too little or too much noise.
 _DRAWS = (2**15, 16)
 #: Labels to judge a noisy argmax by, where `_cells` judges the noise, and where it cannot.
-_FEW, _MANY = 2**15, 2**18
+_FEW = 2**15
+_MANY = 2**18
 _SHARES = (0.5, 0.75, 0.9)  # of these labels that are the class ahead, at three gaps
 _FALSE_ALARM = 1e-12  # the probability that a right sampler is refused
 #: A bound may be so far below the law, relatively and absolutely: both are rounded.
-_ROUNDING, _LEAST = 1e-4, 1e-9
+_ROUNDING = 1e-4
+_LEAST = 1e-9
 
 
 def require_worst_case(noise: Noise, shift: float) -> None:
@@ -58,7 +60,7 @@ def require_worst_case(noise: Noise, shift: float) -> None:
 def _quantiles(log_p: Floats) -> Floats:
     """Return Φ⁻¹ of Pr[second class] in laws of two classes, precise in both tails."""
     first, second = log_p.T
-    return np.where(second < first, ndtri_exp(second), -ndtri_exp(first))
+    return np.asarray(np.where(second < first, ndtri_exp(second), -ndtri_exp(first)))
 
 
 def require_draws(noise: Noise) -> None:
