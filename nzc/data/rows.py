@@ -84,7 +84,8 @@ class FileRows(LazyRows):
 
     def read(self, numbers: Ints) -> AnyArray:
         rows: AnyArray = np.array(self.stored[self._numbers[numbers]])
-        self.stored.base.madvise(mmap.MADV_DONTNEED)  # type: ignore[union-attr] # the system caches what fits
+        # The system caches what fits.
+        self.stored.base.madvise(mmap.MADV_DONTNEED)  # type: ignore[union-attr]
         return self._prepare(rows)
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -149,12 +150,13 @@ def load_arrays(path: str, names: Sequence[str]) -> dict[str, Any]:
             if os.path.lexists(file):  # a link to nowhere is an error, and no absent array
                 arrays[name] = load_array(file, "path", name, lazily=name == "x")
                 if name == "x" and arrays["x"].ndim:
-                    arrays["x"] = FileRows(open(file, "rb"), arrays["x"])  # noqa: SIM115 - the rows keep it
+                    opened = open(file, "rb")  # noqa: SIM115 - the rows keep it
+                    arrays["x"] = FileRows(opened, arrays["x"])
         return arrays
     with (
         _reading(path, "path", "it"),
-        open(path, "rb") as opened,
-        np.load(opened, allow_pickle=False) as archive,
+        open(path, "rb") as packed,
+        np.load(packed, allow_pickle=False) as archive,
     ):
         for name in filter(archive.files.__contains__, names):
             with _reading(path, "path", name):

@@ -424,7 +424,8 @@ def measured(
 
 def _marks(format: str) -> tuple[str, str, str]:
     """Return what is before 1234.5 in a format, the decimal mark, and what is behind."""
-    return re.fullmatch(r"(.*)1.234(.)5(.*)", format).groups()  # type: ignore[union-attr, return-value]
+    prefix, decimal, suffix = re.findall(r"^(.*)1.234(.)5(.*)$", format)[0]
+    return prefix, decimal, suffix
 
 
 def plural(kind: str, format: str | None) -> str:

@@ -70,9 +70,16 @@ def test_svhn_has_the_papers_roles(nzc: Nzc, small_svhn: Path) -> None:
     assert (roles.private.y[:11] == np.arange(1, 12) % 10).all()  # the file's 10 is the digit 0
     assert roles.test.y[0] == 1
     _refused(SVHN(str(small_svhn), public=50), "public=50", "at most 49")
-    ran = nzc("dataset=torchvision", "dataset.kind=SVHN", f"dataset.root={small_svhn}",
-              "dataset.public=30", *TEACHERS, "teachers.epochs=1", "teachers.count=2",
-              "student=none")  # fmt: skip
+    ran = nzc(
+        "dataset=torchvision",
+        "dataset.kind=SVHN",
+        f"dataset.root={small_svhn}",
+        "dataset.public=30",
+        *TEACHERS,
+        "teachers.epochs=1",
+        "teachers.count=2",
+        "student=none",
+    )
     assert (ran.code, ran.result["dataset"], ran.result["data"]["private"]) == (0, "SVHN", 40)
 
 
@@ -144,8 +151,12 @@ def test_files_that_are_missing_are_downloaded_and_half_ones_refused(
 
 @pytest.mark.parametrize(
     ("kind", "says"),
-    [("KMNISTT", "did you mean KMNIST?"), ("Caltech101", ", ".join(KINDS)), ("???", ", ".join(KINDS))],
-)  # fmt: skip
+    [
+        ("KMNISTT", "did you mean KMNIST?"),
+        ("Caltech101", ", ".join(KINDS)),
+        ("???", ", ".join(KINDS)),
+    ],
+)
 def test_kinds_of_images_are_named(kind: str, says: str) -> None:
     with pytest.raises(InputError) as refused:
         build(compose_run(["dataset=torchvision", f"dataset.kind={kind}"]), "dataset")
@@ -160,7 +171,10 @@ def test_help_names_the_kinds_of_images() -> None:
 
 # Adult: comma-separated words.
 
-PERSON = "39, State-gov, 77516, Bachelors, 13, Never-married, Adm-clerical, Not-in-family, White, Male, 2174, 0, 40, {}, {}"
+PERSON = (
+    "39, State-gov, 77516, Bachelors, 13, Never-married, Adm-clerical, Not-in-family, White, Male, "
+    "2174, 0, 40, {}, {}"
+)
 
 
 @pytest.fixture
@@ -231,7 +245,7 @@ def test_adult_lines_up_with_the_published_votes() -> None:
 
 @pytest.fixture
 def images(tmp_path: Path) -> Path:
-    """Two classes of ten images, a class and an image as dark as their numbers, and a hidden file."""
+    """Two classes of ten images, as dark as their numbers, and a hidden file."""
     for label, name in enumerate(("cat", "dog")):
         (tmp_path / "images" / name).mkdir(parents=True)
         for number in range(10):
@@ -373,7 +387,8 @@ def unlabelled(images: Path) -> Path:
 def test_images_in_several_classes_have_names_of_their_own(images: Path) -> None:
     splits = replace(FOLDER, path=str(images)).load()
     reds = splits.public.x[:, 0, 0, 0] % 100
-    names = [f"{splits.labels[label]}/{red}.png" for red, label in zip(reds, splits.public.y)]  # noqa: B905
+    classes = np.array(splits.labels)[splits.public.y]
+    names = [f"{name}/{red}.png" for name, red in zip(classes, reds, strict=True)]
     assert splits.ids.tolist() == names and len(set(names)) == len(names)
 
 
@@ -454,7 +469,7 @@ GLYPH = Glyph(seed=0, private=300, public=200, test=100)
 
 
 def test_glyph_items_are_pure() -> None:
-    """Item i follows from (seed, role, i): alone, in any company and order, and when drawn later."""
+    """Item i follows from (seed, role, i): alone, in any company and order, or drawn later."""
     private = Items(GLYPH, "private", 300)
     test = Items(GLYPH, "test")
     roles = GLYPH.load()
@@ -471,8 +486,14 @@ def test_glyph_items_are_pure() -> None:
 
 
 def test_the_digest_of_drawn_rows_differs_wherever_they_do() -> None:
-    others = [GLYPH, replace(GLYPH, seed=1), replace(GLYPH, private=299), replace(GLYPH, imbalance=4.0),
-              replace(GLYPH, mislabelled=0.2), replace(GLYPH, public_fonts=0.4)]  # fmt: skip
+    others = [
+        GLYPH,
+        replace(GLYPH, seed=1),
+        replace(GLYPH, private=299),
+        replace(GLYPH, imbalance=4.0),
+        replace(GLYPH, mislabelled=0.2),
+        replace(GLYPH, public_fonts=0.4),
+    ]
     assert len({glyph.load().private_digest for glyph in others}) == len(others)
     assert GLYPH.load().digest == GLYPH.load().digest
 

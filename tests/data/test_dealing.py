@@ -88,13 +88,28 @@ NAMED: dict[str, Load] = {
 }
 NUMBERED: dict[str, Load] = {"npz": _npz, "table": _table}
 OPERATIONS: dict[str, Callable[[list[Record], int], list[Record]]] = {
-    "changed": lambda rows, at: [*rows[:at], replace(rows[at], value=rows[at].value + 1000), *rows[at + 1 :]],
-    "relabelled": lambda rows, at: [*rows[:at], replace(rows[at], label=3 - _classes_of_name(at)), *rows[at + 1 :]],
+    "changed": lambda rows, at: [
+        *rows[:at],
+        replace(rows[at], value=rows[at].value + 1000),
+        *rows[at + 1 :],
+    ],
+    "relabelled": lambda rows, at: [
+        *rows[:at],
+        replace(rows[at], label=3 - _classes_of_name(at)),
+        *rows[at + 1 :],
+    ],
     "removed": lambda rows, at: rows[:at] + rows[at + 1 :],
-    "added": lambda rows, at: [*rows[:at], Record(f"new {at}.png", f"new {at}", 999, 0), *rows[at:]],
-    "renamed": lambda rows, at: [*rows[:at], replace(rows[at], name=f"new {at}.png", group=f"new {at}"),
-                                 *rows[at + 1 :]],
-}  # fmt: skip
+    "added": lambda rows, at: [
+        *rows[:at],
+        Record(f"new {at}.png", f"new {at}", 999, 0),
+        *rows[at:],
+    ],
+    "renamed": lambda rows, at: [
+        *rows[:at],
+        replace(rows[at], name=f"new {at}.png", group=f"new {at}"),
+        *rows[at + 1 :],
+    ],
+}
 
 
 def _classes_of_name(at: int) -> int:

@@ -56,7 +56,7 @@ def npz(tmp_path: Path) -> Npz:
         ({"y": NUMBERS}, "y "),
         ({"y": -NUMBERS}, "y "),
     ],
-)  # fmt: skip
+)
 def test_a_mistake_is_said_without_a_value_of_a_record(
     npz: Npz, arrays: dict[str, np.ndarray], says: str
 ) -> None:
@@ -122,7 +122,7 @@ def _images(npz: Npz, x: np.ndarray, **keys: object) -> DataSplits:
         (255 - GREY, [255, 0], GREY),
         (GREY // 32, [0, 7], np.rint(GREY // 32 * (255 / 7))),
     ],
-)  # fmt: skip
+)
 def test_images_of_other_numbers_are_those_of_bytes(
     npz: Npz, x: np.ndarray, levels: list[float] | None, expected: np.ndarray
 ) -> None:
@@ -193,9 +193,20 @@ def test_few_grey_levels_are_said_with_what_to_type(
 
 @pytest.mark.parametrize(
     ("shape", "expected"),
-    [((8, 8), (1, 8, 8)), ((8, 8, 3), (3, 8, 8)), ((3, 8, 8), (3, 8, 8)), ((9, 8, 2), (1, 9, 8)), ((4, 9, 8), (3, 9, 8)), ((4, 4, 3), (3, 4, 4)), ((3, 8, 3), (3, 8, 3)),
-     ((9, 8, 5), (5, 9, 8)), ((6, 9, 8), (6, 9, 8)), ((8, 8, 8), (8, 8, 8)), ((1, 9, 4), (1, 9, 4))],
-)  # fmt: skip
+    [
+        ((8, 8), (1, 8, 8)),
+        ((8, 8, 3), (3, 8, 8)),
+        ((3, 8, 8), (3, 8, 8)),
+        ((9, 8, 2), (1, 9, 8)),
+        ((4, 9, 8), (3, 9, 8)),
+        ((4, 4, 3), (3, 4, 4)),
+        ((3, 8, 3), (3, 8, 3)),
+        ((9, 8, 5), (5, 9, 8)),
+        ((6, 9, 8), (6, 9, 8)),
+        ((8, 8, 8), (8, 8, 8)),
+        ((1, 9, 4), (1, 9, 4)),
+    ],
+)
 def test_channels_are_first_or_last(
     npz: Npz, shape: tuple[int, ...], expected: tuple[int, ...]
 ) -> None:

@@ -116,8 +116,11 @@ def test_every_kind_of_file_gives_the_same_rows(
         ("test.csv", "test.tsv.gz"),
     ):
         table = pd.read_csv(old)
-        {"r": table.to_feather, "t": partial(table.to_parquet, row_group_size=70),
-         "z": partial(table.to_csv, sep="\t", index=False)}[new[-1]](new)  # fmt: skip
+        {
+            "r": table.to_feather,
+            "t": partial(table.to_parquet, row_group_size=70),
+            "z": partial(table.to_csv, sep="\t", index=False),
+        }[new[-1]](new)
     for private, public in (("visits.feather", "new.parquet"), ("visits.csv", "new.csv")):
         _same(whole, _table(private=private, public=public, test="test.tsv.gz").load())
 
@@ -331,8 +334,14 @@ def test_typed_columns_are_what_they_are_as_text() -> None:
         {"when": when, "zoned": when.tz_localize("UTC"), "sure": sure, "code": code}
     )
     zoned = ["2024-01-01T00:00Z", "2024-02-03T10:00Z", None, "9999-12-31T00:00Z"]
-    text = pd.DataFrame({"when": ["2024-01-01", "2024-02-03 10:00:00", "", "9999-12-31"], "zoned": zoned,
-                         "sure": ["true", " ", "FALSE", "True"], "code": ["1", "2", None, "1.0"]})  # fmt: skip
+    text = pd.DataFrame(
+        {
+            "when": ["2024-01-01", "2024-02-03 10:00:00", "", "9999-12-31"],
+            "zoned": zoned,
+            "sure": ["true", " ", "FALSE", "True"],
+            "code": ["1", "2", None, "1.0"],
+        }
+    )
     encoder = fit_encoder(typed, {"code": "category"}, 32)
     assert [column.kind for column in encoder.columns] == ["date", "date", "category", "category"]
     np.testing.assert_array_equal(encoder.encode(typed), encoder.encode(text))
@@ -353,10 +362,16 @@ def _every_type(rows: int, odd: bool) -> pd.DataFrame:
     moment = day + pd.to_timedelta(2037.5 * np.arange(rows), unit="s")
     real = rng.normal(size=rows)
     columns: dict[str, tuple[list[Any], list[Any]]] = {
-        "iso": ([*day.strftime("%Y-%m-%d")], ["2021-01-01T00:00:00.000000001", "9999-12-31", "today"]),
+        "iso": (
+            [*day.strftime("%Y-%m-%d")],
+            ["2021-01-01T00:00:00.000000001", "9999-12-31", "today"],
+        ),
         "format": ([*day.strftime("%d/%m/%Y")], ["31/12/9999 0:00", "1/2/2020 10:00:00.123456789"]),
         "time": ([*moment.strftime("%H.%M.%S")], ["24.00.00", "2 days 07:30:00", ""]),
-        "money": ([f"{n / 8:.2f} €".replace(".", ",") for n in small], ["(1.234,50) €", "\u22125€"]),
+        "money": (
+            [f"{n / 8:.2f} €".replace(".", ",") for n in small],
+            ["(1.234,50) €", "\u22125€"],
+        ),
         "plain": ([f"{n:.4f}" for n in real], ["18446744073709551616", "9007199254740993", "-0.0"]),
         "ward": ([f"w{n % 5}" for n in small], [" ", "1.0", "TRUE", "-0"]),
         "moment": ([*moment], [pd.Timestamp("2020-05-05 06:30"), None]),
@@ -366,7 +381,7 @@ def _every_type(rows: int, odd: bool) -> pd.DataFrame:
         "real": ([*real], [-0.0, 0.0, 1.0, math.nan, 1e300]),
         "flag": ([*(real > 0).tolist()], [None]),
         "exact": ([Decimal(n) / 100 for n in small.tolist()], [None, Decimal("1.00")]),
-    }  # fmt: skip
+    }
     for values, others in columns.values():
         if odd:
             values[: len(others)] = others
@@ -388,13 +403,24 @@ def test_every_row_is_encoded_and_named_alike_alone_and_in_company(
         for part in read_table(path, chunk):
             encoded = [encoder.encode(part) for encoder in encoders]
             names = [texts(part[name]) for name in part]
-            made += [tuple(x[row].tobytes() for x in encoded) + tuple(n[row] for n in names)
-                     for row in range(len(part))]  # fmt: skip
+            made += [
+                tuple(x[row].tobytes() for x in encoded) + tuple(n[row] for n in names)
+                for row in range(len(part))
+            ]
         return made
 
     public = next(read_table(file(_every_type(90, odd=False)), 90))
-    kinds = {"iso": "date", "format": "%d/%m/%Y", "large": "number", "stay": "time", "time": "time",
-             "money": "comma", "plain": "number", "exact": "number", "moment": "date"}  # fmt: skip
+    kinds = {
+        "iso": "date",
+        "format": "%d/%m/%Y",
+        "large": "number",
+        "stay": "time",
+        "time": "time",
+        "money": "comma",
+        "plain": "number",
+        "exact": "number",
+        "moment": "date",
+    }
     encoders = [
         fit_encoder(public, kinds, 8),
         fit_encoder(public, dict.fromkeys(public, "category"), 8),
@@ -409,13 +435,26 @@ def test_every_row_is_encoded_and_named_alike_alone_and_in_company(
 
 #: How the numbers -1234.5 and 999.25 are written, and the format that follows.
 WRITTEN = {
-    "-1234.50 999.25": None, "-1,234.50 999.25": "1,234.5", "-1.234,50 999,25": "1.234,5", "−1234,5 999,25": "1.234,5",
-    "-1'234.50 999.25": "1,234.5", "-1’234,50 999,25": "1.234,5", "-1\u00a0234,50 999,25": "1.234,5",
-    "-1\u202f234.50 999.25": "1,234.5", "1.234,50- 999,25": "1.234,5", "(1,234.50) 999.25": "1,234.5",
-    "-$1,234.50 $999.25": "$1,234.5", "$(1,234.50) $999.25": "$1,234.5", "-1.234,50€ 999,25€": "1.234,5€",
-    "CHF-1'234.50 CHF999.25": "CHF1,234.5", "-1234,5% +999,25%": "1.234,5%", "-1234.5kg 999.25kg": "1,234.5kg",
-    "-Rs.1,234.50/- Rs.999.25": "Rs.1,234.5", "-1,2345E+03 9,9925E+02": "1.234,5", "−1 234.5 999.25": None,
-}  # fmt: skip
+    "-1234.50 999.25": None,
+    "-1,234.50 999.25": "1,234.5",
+    "-1.234,50 999,25": "1.234,5",
+    "−1234,5 999,25": "1.234,5",
+    "-1'234.50 999.25": "1,234.5",
+    "-1’234,50 999,25": "1.234,5",
+    "-1\u00a0234,50 999,25": "1.234,5",
+    "-1\u202f234.50 999.25": "1,234.5",
+    "1.234,50- 999,25": "1.234,5",
+    "(1,234.50) 999.25": "1,234.5",
+    "-$1,234.50 $999.25": "$1,234.5",
+    "$(1,234.50) $999.25": "$1,234.5",
+    "-1.234,50€ 999,25€": "1.234,5€",
+    "CHF-1'234.50 CHF999.25": "CHF1,234.5",
+    "-1234,5% +999,25%": "1.234,5%",
+    "-1234.5kg 999.25kg": "1,234.5kg",
+    "-Rs.1,234.50/- Rs.999.25": "Rs.1,234.5",
+    "-1,2345E+03 9,9925E+02": "1.234,5",
+    "−1 234.5 999.25": None,
+}
 
 
 @pytest.mark.parametrize("cells", WRITTEN)
@@ -432,9 +471,21 @@ def test_numbers_are_read_as_people_write_them(cells: str) -> None:
 
 @pytest.mark.parametrize(
     "format",
-    ["%d/%m/%Y", "%m/%d/%Y %H:%M", "%d.%m.%y", "%Y/%m/%d", "%d-%b-%Y", "%d %B %Y", "%b %d, %Y", "%Y%m%d", "%d%b%Y",
-     "%m/%d/%Y %I:%M %p", "%d. %m. %Y", "%Y-%m-%dT%H:%M:%S"],
-)  # fmt: skip
+    [
+        "%d/%m/%Y",
+        "%m/%d/%Y %H:%M",
+        "%d.%m.%y",
+        "%Y/%m/%d",
+        "%d-%b-%Y",
+        "%d %B %Y",
+        "%b %d, %Y",
+        "%Y%m%d",
+        "%d%b%Y",
+        "%m/%d/%Y %I:%M %p",
+        "%d. %m. %Y",
+        "%Y-%m-%dT%H:%M:%S",
+    ],
+)
 def test_dates_of_all_usual_orders_are_read(format: str) -> None:
     days = pd.date_range("2023-01-05 13:45", periods=400)
     public = pd.DataFrame({"day": days.strftime(format)})
@@ -448,9 +499,16 @@ def test_dates_of_all_usual_orders_are_read(format: str) -> None:
 
 @pytest.mark.parametrize(
     "cells",
-    [["18.00.00", "06.30.00"], ["18:00", "6:30"], ["6:00 pm", "6:30 AM"], ["18:00 Uhr", "6.30 Uhr"],
-     ["0 days 18:00:00", "06:30:00"], ["18h00", "6h30"], [*pd.to_timedelta(["18h", "390min"])]],
-)  # fmt: skip
+    [
+        ["18.00.00", "06.30.00"],
+        ["18:00", "6:30"],
+        ["6:00 pm", "6:30 AM"],
+        ["18:00 Uhr", "6.30 Uhr"],
+        ["0 days 18:00:00", "06:30:00"],
+        ["18h00", "6h30"],
+        [*pd.to_timedelta(["18h", "390min"])],
+    ],
+)
 def test_times_and_durations_are_hours(cells: list[Any]) -> None:
     (column,) = fit_encoder(pd.DataFrame({"time": cells * 20}), {}, 32).columns
     assert (column.kind, column.format, column.mean[0]) == ("number", "time", 12.25)
@@ -491,13 +549,15 @@ def test_numbers_are_no_identifiers_and_advice_loses_no_value() -> None:
     number = np.random.default_rng(0).integers(100, 90_000, 600)
     comma = np.array([f"{value / 7:.2f}".replace(".", ",") for value in number], object)
     every_fiftieth = np.arange(600) % 50 == 0
-    public = pd.DataFrame({
-        "comma": comma,
-        "swiss": [f"{value}.-" for value in number],
-        "words": np.where(every_fiftieth, "unknown", comma),
-        "mixed": np.where(np.arange(600) % 3 == 0, comma, (number / 7).round(2).astype(str)),
-        "limits": np.where(every_fiftieth, "<" + comma, comma),
-    })  # fmt: skip
+    public = pd.DataFrame(
+        {
+            "comma": comma,
+            "swiss": [f"{value}.-" for value in number],
+            "words": np.where(every_fiftieth, "unknown", comma),
+            "mixed": np.where(np.arange(600) % 3 == 0, comma, (number / 7).round(2).astype(str)),
+            "limits": np.where(every_fiftieth, "<" + comma, comma),
+        }
+    )
     encoder = fit_encoder(public, {}, 32)
     assert [column.name for column in encoder.columns] == ["comma", "swiss"]
     words, mixed, limits = doubts(public, encoder, grouped=False)
@@ -518,8 +578,13 @@ def test_years_of_two_digits_may_be_of_the_last_century() -> None:
 
 @pytest.mark.parametrize(
     "cells",
-    [["$ -", "$ 1,234.50"], ["-  €", "1.234,50 €"], ["EUR -", "EUR 1,234.50"], [" $-   ", "$ 1,234.50"]],
-)  # fmt: skip
+    [
+        ["$ -", "$ 1,234.50"],
+        ["-  €", "1.234,50 €"],
+        ["EUR -", "EUR 1,234.50"],
+        [" $-   ", "$ 1,234.50"],
+    ],
+)
 def test_an_accountants_dash_is_zero(cells: list[str]) -> None:
     (column,) = fit_encoder(pd.DataFrame({"pay": cells * 20}), {}, 32).columns
     assert (column.kind, column.mean[0]) == ("number", 617.25)
@@ -547,18 +612,27 @@ def test_one_private_id_does_not_decide_who_is_dropped(tmp_path: Path, last: int
 COLUMNS: dict[str, tuple[Callable[[np.random.Generator], Any], bool]] = {
     "patients": (lambda rng: [f"P{number}" for number in rng.integers(0, 3000, 5000)], True),
     "numbers of patients": (lambda rng: rng.integers(0, 5000, 5000), True),
-    "scattered numbers": (lambda rng: rng.integers(10**6, 10**8, 1200)[rng.integers(0, 1200, 5000)], True),
+    "scattered numbers": (
+        lambda rng: rng.integers(10**6, 10**8, 1200)[rng.integers(0, 1200, 5000)],
+        True,
+    ),
     "numbers given in turn": (lambda rng: rng.integers(7_000_000, 7_003_000, 5000), True),
     "notes": (lambda rng: [f"note {number}" for number in rng.integers(0, 10**9, 5000)], True),
-    "phones in groups": (lambda rng: [f"6{n // 1000:02d} {n % 1000:03d} 252" for n in range(5000)], True),
-    "postcodes with 0": (lambda rng: [f"{number:05d}" for number in rng.integers(0, 10**5, 5000)], True),
+    "phones in groups": (
+        lambda rng: [f"6{n // 1000:02d} {n % 1000:03d} 252" for n in range(5000)],
+        True,
+    ),
+    "postcodes with 0": (
+        lambda rng: [f"{number:05d}" for number in rng.integers(0, 10**5, 5000)],
+        True,
+    ),
     "pay": (lambda rng: [f"{number} €" for number in rng.integers(10**5, 10**6, 5000)], False),
     "ages": (lambda rng: rng.integers(18, 95, 5000), False),
     "laboratory": (lambda rng: rng.lognormal(5, 1, 5000).round(), False),
     "exact values": (lambda rng: rng.normal(size=5000), False),
     "codes": (lambda rng: [f"D{number % 700}" for number in rng.zipf(1.5, 5000)], False),
     "dates": (lambda rng: pd.date_range("2020-01-01", periods=5000).astype(str), False),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("name", COLUMNS)
@@ -658,17 +732,29 @@ def _written(content: str | bytes, name: str = "visits.csv") -> Callable[[], obj
         ("private", lambda: _change("visits.csv", lambda table: table.drop(columns="age")), {}),
         ("private", lambda: _change("visits.csv", lambda table: table.assign(age="old")), {}),
         ("label", lambda: _change("visits.csv", lambda table: table.assign(back=range(400))), {}),
-        ("private", lambda: _change("visits.csv", lambda table: table.mask(table.visit == "V7")), {}),
+        (
+            "private",
+            lambda: _change("visits.csv", lambda table: table.mask(table.visit == "V7")),
+            {},
+        ),
         ("public", lambda: _change("new.csv", lambda table: table[:0]), {}),
         ("public", lambda: _change("new.csv", lambda table: table.assign(back="maybe")), {}),
         ("public", lambda: _change("new.csv", lambda table: table.assign(back="NA")), {}),
-        ("test", lambda: _change("test.csv", lambda table: table.drop(columns="back")), {"test": "test.csv"}),
+        (
+            "test",
+            lambda: _change("test.csv", lambda table: table.drop(columns="back")),
+            {"test": "test.csv"},
+        ),
         ("private", _written("back,b\n1,secret,3\n"), {}),
         ("private", _written(b"back,b\n\xff,1\n"), {}),
         ("private", _written(b"PK\3\4secret"), {}),
         ("private", _written(b"back,b\n\x81,1\n"), {"encoding": "cp1252"}),
         ("private", _written("# nothing\n\n"), {}),
-        ("encoding", lambda: _change("new.csv", lambda table: table.replace("ER", "Köln")), {"encoding": "cp1252"}),
+        (
+            "encoding",
+            lambda: _change("new.csv", lambda table: table.replace("ER", "Köln")),
+            {"encoding": "cp1252"},
+        ),
         ("dataset.encoding", str, {"encoding": "cp125"}),
         ("dataset.encoding", str, {"encoding": "base64"}),
         ("private", lambda: _rewrite("Visits of ward 3\n{}".format), {}),
@@ -681,7 +767,7 @@ def _written(content: str | bytes, name: str = "visits.csv") -> Callable[[], obj
         ("dataset.columns.age", str, {"columns": {"age": "wrong"}}),
         ("private", _written("age", "visits.xls"), {"private": "visits.xls"}),
     ],
-)  # fmt: skip
+)
 def test_what_is_wrong_is_said_in_one_line(
     files: Path, key: str, spoil: Callable[[], object], settings: dict[str, Any]
 ) -> None:
@@ -695,9 +781,18 @@ def test_what_is_wrong_is_said_in_one_line(
 def test_from_files_to_a_published_student_that_runs_without_nzc(
     nzc: Nzc, files: Path, command: Command
 ) -> None:
-    ran = nzc(*RECIPE, *FILES, "dataset.id=visit", "dataset.columns={smoker: category}",
-              "dataset.group=person", "dataset.test=test.csv", "dataset.classes=[no,yes]", "rng=system",
-              "budget.epsilon=null", "student.balance=0.5")  # fmt: skip
+    ran = nzc(
+        *RECIPE,
+        *FILES,
+        "dataset.id=visit",
+        "dataset.columns={smoker: category}",
+        "dataset.group=person",
+        "dataset.test=test.csv",
+        "dataset.classes=[no,yes]",
+        "rng=system",
+        "budget.epsilon=null",
+        "student.balance=0.5",
+    )
     assert ran.code == 0, ran.err
     run = next(files.glob("outputs/*/*"))
     predicted, labels = pd.read_csv(run / "predictions.csv"), pd.read_csv(run / "labels.csv")
@@ -712,8 +807,10 @@ def test_from_files_to_a_published_student_that_runs_without_nzc(
     raw.loc[1, "ward"] = "never seen"
     raw.to_csv("raw.csv", index=False)
     printed = command("predict", "public", "raw.csv")[1]
-    script = "import sys; sys.modules['nzc'] = None; sys.argv = ['predict.py', 'raw.csv']; import runpy; " \
-        "sys.path.insert(0, 'public'); runpy.run_path('public/predict.py', run_name='__main__')"  # fmt: skip
+    script = (
+        "import runpy, sys; sys.modules['nzc'] = None; sys.argv = ['predict.py', 'raw.csv']; "
+        "sys.path.insert(0, 'public'); runpy.run_path('public/predict.py', run_name='__main__')"
+    )
     alone = subprocess.run(
         [sys.executable, "-c", script], capture_output=True, text=True, check=True
     )
@@ -737,12 +834,17 @@ def test_from_files_to_a_published_student_that_runs_without_nzc(
 @pytest.mark.parametrize(
     ("ours", "theirs"),
     [
-        (Forest(trees=20, leaf=2, balance=0, folds=1, spread=0),
-         RandomForestClassifier(20, min_samples_leaf=2, random_state=0)),
-        (Linear(strength=10, balance=0, folds=1, spread=0), LogisticRegression(C=0.1, max_iter=1000)),
+        (
+            Forest(trees=20, leaf=2, balance=0, folds=1, spread=0),
+            RandomForestClassifier(20, min_samples_leaf=2, random_state=0),
+        ),
+        (
+            Linear(strength=10, balance=0, folds=1, spread=0),
+            LogisticRegression(C=0.1, max_iter=1000),
+        ),
     ],
     ids=["forest", "linear"],
-)  # fmt: skip
+)
 def test_students_of_scikit_learn_predict_the_same_as_tensors(ours: Any, theirs: Any) -> None:
     rng = np.random.default_rng(0)
     x = rng.normal(size=(300, 5)).astype(np.float32)
