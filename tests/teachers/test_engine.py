@@ -348,9 +348,11 @@ def _start(folder: Path) -> subprocess.Popen[bytes]:
     return subprocess.Popen(command, cwd=folder, start_new_session=True, **silent)
 
 
+@pytest.mark.slow
 def test_a_kill_in_training_changes_nothing_and_two_runs_at_once_train_once(
     nzc: Nzc, tmp_path: Path
 ) -> None:
+    """Faster: `test_what_is_trained_is_not_trained_again`, and tests/storage for two at once."""
     assert nzc(*LONG).code == 0
     folder = tmp_path / "killed"
     folder.mkdir()
