@@ -102,8 +102,9 @@ def among(allowed: Sequence[str], value: object) -> str:
 
 def is_shipped(part: object) -> bool:
     """Return whether this part, or class, is nzc's own: nzc has tested it."""
-    kind = part if isinstance(part, type) else type(part)
-    return kind.__module__.startswith("nzc.")
+    if not isinstance(part, type):
+        part = type(part)
+    return part.__module__.startswith("nzc.")
 
 
 def meant(name: str, known: Collection[str], listed: Collection[str] | None = None) -> str:
@@ -120,7 +121,9 @@ def meant(name: str, known: Collection[str], listed: Collection[str] | None = No
 def nearest(name: str, known: Iterable[str]) -> str:
     """Return `; did you mean NAME?` for the known name that is near, or nothing."""
     near = get_close_matches(name, list(known), 1, cutoff=0.7)
-    return f"; did you mean {near[0]}?" if near else ""
+    if near:
+        return f"; did you mean {near[0]}?"
+    return ""
 
 
 def masked(value: object) -> str:
@@ -134,7 +137,9 @@ def masked_tree(tree: Any) -> Any:
         return {key: masked_tree(value) for key, value in tree.items()}
     if isinstance(tree, (list, tuple)):
         return [masked_tree(value) for value in tree]
-    return masked(tree) if isinstance(tree, str) else tree
+    if isinstance(tree, str):
+        return masked(tree)
+    return tree
 
 
 def one_line(text: str) -> str:
@@ -149,7 +154,9 @@ def in_a_line(text: object, at_most: int | None = None) -> str:
 
 def shortened(text: str, at_most: int = 500) -> str:
     """Return the text, cut with a sign after `at_most` characters."""
-    return text if len(text) <= at_most else f"{text[: at_most - 1]}…"
+    if len(text) > at_most:
+        return f"{text[: at_most - 1]}…"
+    return text
 
 
 def from_pydantic(error: Any, prefix: str) -> InputError:

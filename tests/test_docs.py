@@ -1,6 +1,4 @@
-"""The documentation runs: its Python code, the commands of docs/extending.md; all other commands
-compose.
-"""
+"""The documentation runs: its Python code, the commands of docs/extending.md; others compose."""
 
 import json
 import re
@@ -18,24 +16,17 @@ import nzc as library
 from nzc.app.config import HOME, compose_run
 from nzc.app.keys import refuse_unknown_keys
 from nzc.app.library import Settings, as_overrides
+from nzc.app.main import COMMANDS
 
 PAGES = [HOME / "README.md", *sorted((HOME / "docs").glob("*.md"))]
+EXTENDING = HOME / "docs" / "extending.md"
 #: Placeholders of the pages, and values that compose.
-PLACEHOLDERS = {
-    "DIR": "data",
-    "NEW": "new",
-    "V.npy": "votes.npy",
-    "Y.npy": "labels.npy",
-    "NAME": "name",
-}
-SUBCOMMANDS = ("plan", "predict", "publish", "report", "store", "sync")
+PLACEHOLDERS = {"DIR": "data", "NEW": "new", "V.npy": "v.npy", "Y.npy": "y.npy", "NAME": "name"}
 
 
 def _blocks(page: Path) -> Iterator[tuple[str, str, str]]:
     """Yield language, title and content of every fenced block."""
-    for info, content in re.findall(
-        r"^```(.+?)\n(.*?)^```", page.read_text(), re.DOTALL | re.MULTILINE
-    ):
+    for info, content in re.findall(r"(?ms)^```(.+?)\n(.*?)^```", page.read_text()):
         title = re.search(r'title="(.+?)"', info)
         yield info.split()[0], title[1] if title else "", content
 
@@ -48,15 +39,13 @@ def _write_files(page: Path) -> None:
 
 
 def _commands(page: Path) -> Iterator[str]:
-    """Yield every call of nzc in an indented or fenced block, with continuation lines joined and
-    without comments.
-    """
+    """Yield the calls of nzc in blocks, continuation lines joined and without comments."""
     text = page.read_text().replace("\\\n", " ")
-    fenced = [content for language, _, content in _blocks(page) if language == "sh"]
-    for line in [
-        *re.findall(r"^ {4}(nzc(?: .*)?)$", text, re.MULTILINE),
-        *"".join(fenced).splitlines(),
-    ]:
+    lines = re.findall(r"^ {4}(nzc(?: .*)?)$", text, re.MULTILINE)
+    for language, _, content in _blocks(page):
+        if language == "sh":
+            lines += content.splitlines()
+    for line in lines:
         yield re.split(r"\s+#\s", line)[0]
 
 
@@ -78,13 +67,9 @@ def test_every_command_composes(
         for placeholder, value in PLACEHOLDERS.items():
             line = re.sub(rf"\b{re.escape(placeholder)}\b", value, line)
         words = shlex.split(line.split(" && ")[0])[1:]
-        if (
-            words[:1] and words[0] in SUBCOMMANDS
-        ) or "hydra/launcher" in line:  # launchers are extras
+        if (words[:1] and words[0] in COMMANDS) or "hydra/launcher" in line:  # launchers are extras
             continue
-        overrides = [
-            _first_value(word) for word in words if not word.startswith("--") and word != "…"
-        ]
+        overrides = [_first_value(word) for word in words if word[:2] != "--" and word != "…"]
         refuse_unknown_keys(compose_run(overrides))
 
 
@@ -116,33 +101,29 @@ def _smaller(
 
 def _small(words: list[str]) -> list[str]:
     """Return overrides that keep a training short."""
-    small = [
-        "figures=false",
-        "tracking=none",
-        *([] if "student=none" in words else ["student.steps=30"]),
-    ]
+    small = ["figures=false", "tracking=none"]
+    if "student=none" not in words:
+        small.append("student.steps=30")
+    if "lightgbm" in str(words):
+        small.append("teachers.parallel=1")
     if "teachers=sklearn" in words:
-        return [
-            *small,
-            "teachers.count=4",
-            *(["teachers.parallel=1"] if "lightgbm" in str(words) else []),
-        ]
-    are_networks = not any(word.startswith(("recipe=", "teachers=")) for word in words)
-    return [*small, "teachers.epochs=20", "teachers.count=6"] if are_networks else small
+        small.append("teachers.count=4")
+    elif not any(word.startswith(("recipe=", "teachers=")) for word in words):
+        small += ["teachers.epochs=20", "teachers.count=6"]
+    return small
 
 
 def _extensions() -> list[str]:
     """Return the commands of docs/extending.md; those that set different groups are one command."""
     together: list[tuple[str, set[str]]] = []
-    for language, _, content in _blocks(HOME / "docs" / "extending.md"):
+    for language, _, content in _blocks(EXTENDING):
         for line in content.splitlines() if language == "sh" else ():
             groups = {re.split("[.=]", word.lstrip("+"))[0] for word in shlex.split(line)[1:]}
-            groups |= (
-                {"aggregator"} if "teachers=sklearn" in line else set()
-            )  # made few: no threshold suits them
-            for at, (first, others) in enumerate(together):
+            if "teachers=sklearn" in line:  # made few: no threshold suits them
+                groups.add("aggregator")
+            for place, (first, others) in enumerate(together):
                 if not groups & others and "sweeps" not in groups | others:
-                    together[at] = (first + line.removeprefix("nzc"), groups | others)
+                    together[place] = (first + line.removeprefix("nzc"), groups | others)
                     break
             else:
                 together.append((line, groups))
@@ -151,7 +132,7 @@ def _extensions() -> list[str]:
 
 @pytest.mark.parametrize("line", _extensions())
 def test_every_extension_runs(nzc: Nzc, line: str) -> None:
-    _write_files(HOME / "docs" / "extending.md")
+    _write_files(EXTENDING)
     if "lightgbm" in line:
         pytest.importorskip("lightgbm")
     words = shlex.split(line)[1:]
@@ -175,22 +156,21 @@ def test_every_test_that_a_page_names_exists_in_the_file_it_names(page: str) -> 
     assert not names
 
 
-@pytest.mark.parametrize(
-    ("name", "long", "short", "left"),
-    [
-        ("label", "visits(20_000", "visits(4_000", "published/privacy.json"),
-        (
-            "library",
-            '[0.05, 0.1, 0.25, 1]}, "seed": range(3)',
-            '[0.1, 0.25]}, "seed": range(2)',
-            "outputs/sweeps",
-        ),
-    ],
-)
-def test_the_notebook_runs(
-    name: str, long: str, short: str, left: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+#: Notebooks: what is replaced in them, by what takes less time, and what they leave.
+NOTEBOOKS = {
+    "label": ("visits(20_000", "visits(4_000", "published/privacy.json"),
+    "library": (
+        '[0.05, 0.1, 0.25, 1]}, "seed": range(3)',
+        '[0.1, 0.25]}, "seed": range(2)',
+        "outputs/sweeps",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", NOTEBOOKS)
+def test_the_notebook_runs(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
+    long, short, left = NOTEBOOKS[name]
     cells = json.loads((HOME / "docs" / "notebooks" / f"{name}.ipynb").read_text())["cells"]
     sources = ["".join(cell["source"]) for cell in cells if cell["cell_type"] == "code"]
     assert long in "".join(sources)

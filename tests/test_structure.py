@@ -32,21 +32,21 @@ NODES = [node for tree in TREES.values() for node in ast.walk(tree)]
 
 
 def test_no_file_imports_itself_by_way_of_others() -> None:
-    names = {}
-    for path in TREES:
-        parts = path.relative_to(HOME.parent).with_suffix("").parts
-        names[".".join(parts).removesuffix(".__init__")] = path
-    imports: dict[str, set[str]] = {}
-    for name, path in names.items():
-        imports[name] = set()
-        for node in ast.walk(TREES[path]):
-            if isinstance(node, ast.ImportFrom):
-                modules = [f"{node.module}.{alias.name}" for alias in node.names]
-                imports[name] |= {
-                    inner if inner in names else str(node.module) for inner in modules
-                }
-            elif isinstance(node, ast.Import):
-                imports[name] |= {alias.name for alias in node.names}
+    trees = {}
+    for path, tree in TREES.items():
+        name = ".".join(path.relative_to(HOME.parent).with_suffix("").parts)
+        trees[name.removesuffix(".__init__")] = tree
+    imports: dict[str, set[str]] = {name: set() for name in trees}
+    for name, tree in trees.items():
+        for node in ast.walk(tree):
+            modules = [
+                alias.name for alias in getattr(node, "names", ()) if isinstance(alias, ast.alias)
+            ]
+            if isinstance(node, ast.Import):
+                imports[name].update(modules)
+            elif isinstance(node, ast.ImportFrom):
+                inner = {f"{node.module}.{module}" for module in modules} & trees.keys()
+                imports[name] |= inner or {str(node.module)}
     TopologicalSorter(imports).prepare()  # raises CycleError
 
 

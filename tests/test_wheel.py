@@ -1,4 +1,4 @@
-"""A wheel built from the tree carries conf/, sweeps/ and the page, and runs from an empty folder."""
+"""A wheel built from the tree carries conf/, sweeps/ and the page, and runs in an empty folder."""
 
 import subprocess
 import sys
@@ -12,7 +12,9 @@ from hatchling.builders.wheel import WheelBuilder
 from nzc.app.config import HOME
 
 SCRIPT = """
-import sys; sys.path.insert(0, sys.argv[1]); from nzc.app.config import HOME; print(HOME, flush=True)
+import sys; sys.path.insert(0, sys.argv[1])
+from nzc.app.config import HOME
+print(HOME, flush=True)
 from nzc.app.main import main
 for words in RUN, ["report", "run"], ["+sweeps=foo"]:
     sys.argv = ["nzc", *words]
@@ -26,7 +28,8 @@ def test_a_wheel_runs_from_an_empty_folder(tmp_path: Path) -> None:
     (path,) = WheelBuilder(str(HOME)).build(
         directory=str(tmp_path / "wheel"), versions=["standard"]
     )
-    site, here = tmp_path / "site", tmp_path / "empty"
+    site = tmp_path / "site"
+    here = tmp_path / "empty"
     here.mkdir()
     with zipfile.ZipFile(path) as wheel:
         wheel.extractall(site)

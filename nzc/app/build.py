@@ -25,7 +25,7 @@ from nzc.students import Student
 from nzc.teachers import Teachers
 from nzc.tracking import Tracker
 from nzc.training.trainer import TrainerSettings
-from nzc.validation import InputError, among, from_pydantic, in_a_line, one_of
+from nzc.validation import InputError, from_pydantic, in_a_line, one_of
 
 #: What each group makes.
 KINDS: dict[str, type] = {
@@ -60,7 +60,9 @@ def without_hydra(cfg: DictConfig) -> DictConfig:
 
 def _plain(node: Any) -> Any:
     """Return a node with its values resolved, as dictionaries and lists."""
-    return OmegaConf.to_container(node, resolve=True) if OmegaConf.is_config(node) else node
+    if OmegaConf.is_config(node):
+        return OmegaConf.to_container(node, resolve=True)
+    return node
 
 
 def check_config(cfg: DictConfig) -> None:
@@ -124,13 +126,20 @@ def _built(node: Any, key: str, annotation: Any = None) -> Any:
     """
     if node == MISSING:
         words = [word for word in get_args(annotation) if isinstance(word, str)]
-        raise InputError(key, MISSING, among(words, MISSING) if words else "must be given")
+        if words:  # of a Literal
+            one_of(key, MISSING, words)
+        raise InputError(key, MISSING, "must be given")
     if isinstance(node, list):
         return [_built(item, f"{key}.{place}") for place, item in enumerate(node)]
-    if not isinstance(node, dict):
-        return node
+    if isinstance(node, dict):
+        return _built_mapping(node, key)
+    return node
+
+
+def _built_mapping(node: dict[Any, Any], key: str) -> Any:
+    """Return the object that a mapping with `_target_` describes, or else the mapping, built."""
     target = node.get("_target_")
-    annotations = {} if target is None else _annotations(target)
+    annotations = _annotations(target)
     settings = {}
     for name, value in node.items():
         if annotations and name not in annotations and not str(name).startswith("_"):
@@ -138,7 +147,9 @@ def _built(node: Any, key: str, annotation: Any = None) -> Any:
         if node.get("_recursive_", True):
             value = _built(value, f"{key}.{name}", annotations.get(name))
         settings[name] = value
-    return settings if target is None else _called(settings, key)
+    if target is None:
+        return settings
+    return _called(settings, key)
 
 
 def _called(settings: dict[str, Any], key: str) -> Any:
@@ -174,7 +185,7 @@ def _imported(target: Any, key: str) -> Any:
 
 
 def _annotations(target: Any) -> dict[str, Any]:
-    """Return the arguments of a class or function, with annotations; {}: it takes any."""
+    """Return the arguments of a class or function, with annotations; {}: any, or there is none."""
     try:
         parameters = inspect.signature(_imported(target, "")).parameters.values()
     except (InputError, ValueError, TypeError):  # some built-in functions have no signature

@@ -49,6 +49,8 @@ def build_components(cfg: DictConfig, choices: Mapping[str, str], figures: bool)
     if ledger is not None and Path(ledger).is_dir():
         allowed = f"must be a file, such as {Path(ledger, 'ledger.db')}"
         raise InputError("paths.ledger", ledger, allowed)
+    if cfg.figures is not None:
+        figures = cfg.figures
     representation = None
     if dataset is not None:
         representation = build(cfg, "representation", choices["representation"])
@@ -69,7 +71,7 @@ def build_components(cfg: DictConfig, choices: Mapping[str, str], figures: bool)
         trainer=build(cfg, "trainer"),
         store=PredictionStore(Path(cfg.paths.store).absolute(), cfg.wait, ledger),
         data_name=name_of_people(cfg),
-        figures=figures if cfg.figures is None else cfg.figures,
+        figures=figures,
         metrics=metrics,
         baseline=cfg.baseline,
     )

@@ -76,8 +76,6 @@ class Job:
         self.run = prepare_run(build_components(cfg, self.choices, figures=is_single))
         if not shows_private(cfg):
             _require_publishable(self.run)
-        elif self.run.session.ledger.stranger:
-            print(f"nzc: {self.run.session.ledger.stranger}", file=sys.stderr)
         self.tracker = build_tracker(cfg)
         if is_single and self.tracker is not None and not self.run.parts.trainer.is_worker:
             self.tracker.check(experiment_of(cfg, self.choices))
@@ -150,11 +148,16 @@ def run_command(cfg: DictConfig) -> None:
     """Do a single run for the command: show its table, and where its result is."""
 
     def show_table(result: RunResult) -> None:
-        show(result_table(result if shows_private(cfg) else result.public))
+        show(result_table(_shown(cfg, result)))
 
     begun = psutil.Process().create_time()  # imports take seconds
     run_single(cfg, begun, show_table)
     show(str(Path(cfg.hydra.run.dir).absolute() / RESULT), "dim")
+
+
+def _shown(cfg: DictConfig, result: RunResult) -> RunResult:
+    """Return what the output may say of a result."""
+    return result if shows_private(cfg) else result.public
 
 
 def run_single(
@@ -214,8 +217,8 @@ def run_in_sweep(cfg: DictConfig) -> float | list[float] | None:
         own_folder = OwnFolder("hydra.sweep.dir", folder)
         own_folder.take()
         result = job.execute(own_folder)
-        show(result_line(result if shows_private(cfg) else result.public, name))
-        return None if cfg.objective is None else _objective(cfg.objective, result)
+        show(result_line(_shown(cfg, result), name))
+        return _objective(cfg.objective, result)
     except Exception as error:
         if not is_prepared:  # the tracker hears of it all the same
             with suppress(Exception), chdir(home):
@@ -230,15 +233,17 @@ def run_in_sweep(cfg: DictConfig) -> float | list[float] | None:
         return None
 
 
-def _objective(objective: Any, result: RunResult) -> float | list[float]:
-    """Return the numbers of result.json that `objective` names: a key, or a list of keys."""
+def _objective(objective: Any, result: RunResult) -> float | list[float] | None:
+    """Return the numbers of result.json that `objective` names: a key, a list of keys, or null."""
+    if objective is None:
+        return None
     values = with_infinity(flatten(result.as_dict()))
     numbers = {key: float(value) for key, value in values.items() if isinstance(value, int | float)}
-    keys = [objective] if isinstance(objective, str) else objective
+    is_one = isinstance(objective, str)
+    keys = [objective] if is_one else objective
     for key in keys:
         if key not in numbers:
             allowed = f"must be a number of result.json: {', '.join(numbers)}"
             raise InputError("objective", key, allowed)
-    if isinstance(objective, str):
-        return numbers[objective]
-    return [numbers[key] for key in keys]
+    found = [numbers[key] for key in keys]
+    return found[0] if is_one else found

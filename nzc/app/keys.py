@@ -45,7 +45,9 @@ def unknown_key(
     """
     group, _, name = key.rpartition(".")
     having = _options_with(group, name)
-    places = [] if group else _places(name, known)
+    places = []
+    if not group:
+        places = _places(name, known)
     allowed = f"must be one of the keys of {owner or group or 'nzc'}"
     if places:
         allowed += f"; did you mean {_listed(places)}?"
@@ -125,4 +127,6 @@ def _keys(group: str, option: str) -> set[str]:
 
 def _listed(names: Iterable[str]) -> str:
     *first, last = names
-    return f"{', '.join(first)} or {last}" if first else last
+    if not first:
+        return last
+    return f"{', '.join(first)} or {last}"

@@ -138,13 +138,14 @@ def as_overrides(settings: Settings, more: Mapping[str, Any], grid: bool = False
     """
     if isinstance(settings, str):
         raise InputError("settings", settings, "must be a mapping, or a list of KEY=VALUE")
-    words = []
+    words: list[str] = []
     if not isinstance(settings, Mapping):
         words += settings
         settings = {}
     for key, value in [*_flat(settings), *_flat(more)]:
-        is_grid = grid and isinstance(value, list | range | np.ndarray)
-        values = value if is_grid else [value]
+        values = [value]
+        if grid and isinstance(value, list | range | np.ndarray):
+            values = [*value]
         texts = ",".join(_text(key, value) for value in values)
         if texts[:1] == "{" and key[0] not in "+~":  # a mapping replaces all settings
             key = f"++{key}"

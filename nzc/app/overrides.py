@@ -15,8 +15,7 @@ from nzc.validation import InputError, in_a_line
 
 def typed_values(words: Iterable[str]) -> dict[str, str]:
     """Return the values of overrides by key, as text."""
-    pairs = [word.lstrip("+~").partition("=") for word in words if "=" in word]
-    return {key: value for key, _, value in pairs}
+    return dict(word.lstrip("+~").split("=", 1) for word in words if "=" in word)
 
 
 def check_overrides(words: Sequence[str], groups: Collection[str]) -> None:

@@ -49,7 +49,9 @@ def _plan_teachers(chosen: Namespace) -> None:
             raise InputError("--agreement-from", " ".join(files), error.allowed) from error
         raise InputError(f"--{error.key.replace('_', '-')}", error.value, error.allowed) from error
     _show_plan(planned, best)
-    verdict = "Recommended" if planned.is_good(best) else "No row is good. The best"
+    verdict = "Recommended"
+    if not planned.is_good(best):
+        verdict = "No row is good. The best"
     asked = f"{best.queries:,} queries of {best.aggregator}"
     show(f"{verdict}: {asked} give {best.right:,.1f} right labels.")
 
@@ -161,7 +163,8 @@ def _plan_cells(chosen: Namespace) -> None:
 def _table(title: str, notes: Sequence[str], columns: Sequence[str]) -> Table:
     table = Table(title=title, title_style="bold", caption="\n".join(notes), caption_justify="left")
     for name in columns:
-        table.add_column(name, justify="left" if name in ("", "aggregator", "noise") else "right")
+        is_text = name in ("", "aggregator", "noise")
+        table.add_column(name, justify="left" if is_text else "right")
     return table
 
 

@@ -202,7 +202,9 @@ def _show_ledger(ledger: Ledger, entries: list[LedgerEntry], delta: float) -> No
 def _total(entries: list[LedgerEntry], delta: float) -> str:
     """Return ε of entries together, as it is shown; where their costs have no sum, with the why."""
     total = number(total_epsilon(entries, delta))
-    return total if protect_the_same(entries) else f"{total}: they protect different things"
+    if not protect_the_same(entries):
+        total += ": they protect different things"
+    return total
 
 
 def _show_trials(trials: list[LedgerEntry], delta: float) -> None:

@@ -44,7 +44,7 @@ def sync(arguments: list[str]) -> int:
                 failed += 1
                 print(f"nzc: {folder}: {cause(error)}", file=sys.stderr)
     print(f"{sent} sent, {failed} not, {running} under way")
-    return 1 if failed else 0
+    return int(failed > 0)
 
 
 def _stored_tracker(folder: Path, uri: str | None) -> Tracker:
@@ -53,7 +53,9 @@ def _stored_tracker(folder: Path, uri: str | None) -> Tracker:
     Its values are plain ones, and never name a class. `uri` of the command line replaces that of
     the folder; only in it, ${oc.env:NAME} is resolved.
     """
-    files = [SWEEP] if (folder / SWEEP).is_file() else [".hydra/config.yaml", ".hydra/hydra.yaml"]
+    files = [".hydra/config.yaml", ".hydra/hydra.yaml"]
+    if (folder / SWEEP).is_file():
+        files = [SWEEP]
     stored = OmegaConf.merge(*(OmegaConf.load(folder / file) for file in files))
     tree: Any = OmegaConf.to_container(stored, resolve=False)
     values = {key: tree["tracking"][key] for key in _SETTINGS}

@@ -165,7 +165,7 @@ def test_a_file_name_that_hydra_cannot_read_is_answered_with_what_to_type(
 
 
 @given(text=st.text("aü \\\"'=#,()[]{}&!$:1\n", min_size=1, max_size=12))
-@settings(derandomize=True, deadline=None, max_examples=60)
+@settings(derandomize=True, deadline=None, max_examples=40)
 def test_any_text_can_be_typed_as_the_line_says(text: str) -> None:
     try:
         compose_run([f"dataset.name={text}", "tracking=none"])
@@ -250,7 +250,7 @@ KEYS = [key for key in flatten(TREE) if not key.startswith("hydra.") and "_targe
 
 
 @given(key=st.sampled_from(KEYS), value=st.sampled_from(JUNK))
-@settings(derandomize=True, deadline=None, max_examples=30)
+@settings(derandomize=True, deadline=None, max_examples=20)
 def test_any_value_of_any_key_is_taken_or_refused_in_one_line(key: str, value: str) -> None:
     try:
         cfg = compose_run([f"{key}={value}", "tracking=none"])

@@ -1,6 +1,5 @@
-"""Noise that nobody typed: the run finds the noise that spends the budget, and says what it chose."""
+"""Noise that nobody typed: the run finds the noise that spends the budget, and says so."""
 
-import re
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -24,44 +23,36 @@ FILE = [*VOTES, "teachers.path=votes.npy"]
 
 
 @pytest.mark.usefixtures("histograms")
-@pytest.mark.parametrize(
-    "aggregator", [["aggregator=gnmax", "aggregator.sigma=null"], ["aggregator=sparse_stable"]]
-)
-def test_the_noise_spends_the_budget(nzc: Nzc, aggregator: list[str]) -> None:
-    ran = nzc(*FILE, *aggregator, "queries=20", "budget.epsilon=0.5")
+@pytest.mark.parametrize("key", ["sigma", "scale"])
+def test_the_noise_spends_the_budget(nzc: Nzc, key: str) -> None:
+    words = [*FILE, "queries=20"]
+    words += {"sigma": ["aggregator.sigma=null"], "scale": ["aggregator=sparse_stable"]}[key]
+    ran = nzc(*words, "budget.epsilon=0.5")
     assert ran.result["refused"] == 0
     assert 0.5 * (1 - 1e-3) <= ran.result["epsilon"]["published"] <= 0.5
-    key = aggregator[-1].removesuffix("=null") if len(aggregator) == 2 else "aggregator.scale"
-    assert ran.err.startswith(f"nzc: {key}=") and "20 queries then cost at most ε = 0.5" in ran.err
-    chosen = float(ran.err.split("=")[1].split(":")[0])
-    again = nzc(*FILE, aggregator[0], f"{key}={chosen}", "queries=20")  # printed with six digits
+    chosen = ran.err.split()[1].removesuffix(":")
+    assert chosen.startswith(f"aggregator.{key}=")
+    again = nzc(*words, chosen)  # printed with six digits
     assert again.result["epsilon"]["published"] == pytest.approx(0.5, rel=2e-3)
 
 
 @pytest.mark.usefixtures("histograms")
 def test_a_run_of_votes_says_what_is_paid_for_and_has_an_experiment_of_its_own(nzc: Nzc) -> None:
-    screen = [
-        "aggregator=confident",
-        "aggregator.threshold=30",
-        "aggregator.sigma1=5",
-        "aggregator.sigma=20",
-    ]
-    ran = nzc(*FILE, *screen, "queries=40", "answers=2", "tracking=mlflow")
-    assert ran.result["answered"] == 2 <= 40 - ran.result["refused"] < 40
-    assert f"{ran.result['refused']} more were not asked, but are paid for" in ran.out
-    assert "all releases" not in ran.out  # seeded noise is a trial
-    asked = nzc(*FILE, "aggregator=gnmax", "queries=40", "answers=2").out
-    assert "38 more were not asked: the budget or the answers were used up" in asked
+    screen = ["aggregator.threshold=30", "aggregator.sigma1=5", "aggregator.sigma=20"]
+    words = [*FILE, "queries=40", "answers=2"]
+    ran = nzc(*words, "aggregator=confident", *screen, "tracking=mlflow")
+    refused = ran.result["refused"]
+    assert ran.result["answered"] == 2 <= 40 - refused < 40
+    assert f"{refused} more were not asked, but are paid for" in ran.out
+    assert "38 more were not asked" in nzc(*words).out
     client = MlflowClient(f"sqlite:///{ran.folder}/mlflow.db")
     assert [run.data.params["dataset"] for run in tracked_runs(client)] == ["none"]
-    assert (
-        client.get_experiment_by_name("votes") is not None
-        and client.get_experiment_by_name("none") is None
-    )
+    assert client.get_experiment_by_name("votes") is not None
 
 
 #: A budget, and the queries that are to spend it.
-EPSILON, QUERIES = 0.5, 20
+EPSILON = 0.5
+QUERIES = 20
 SETTINGS = [
     f"budget.epsilon={EPSILON}",
     f"queries={QUERIES}",
@@ -81,7 +72,7 @@ def _promised(*words: str, sizes: tuple[int, ...] = (QUERIES,)) -> tuple[DictCon
 
 
 def _gaussian(*shifts: float) -> float:
-    """ε of Gaussian noise at mean shifts, in deviations, for each of the queries: by dp-accounting."""
+    """ε of Gaussian noise at mean shifts, in deviations, for each query: by dp-accounting."""
     mechanism = partial(pld.from_gaussian_mechanism, value_discretization_interval=1e-4)
     whole = mechanism(1 / float(np.sqrt(QUERIES * np.square(shifts).sum())))
     return float(whole.get_epsilon_for_delta(1e-5))
@@ -125,42 +116,45 @@ def test_noise_that_nobody_typed_follows_from_the_budget(
     assert promised * (1 - 1e-3) <= other_route(found) <= promised * (1 + gap) + 1e-3
 
 
-def test_every_preset_leaves_its_noise_to_a_budget() -> None:
-    noise = ("sigma", "gamma", "sigma1", "scale")
-    for name in presets.NAMES:
-        settings = {
-            "delta": 1e-5,
-            "budget": {"epsilon": 1},
-            "aggregator": OmegaConf.load(presets.FOLDER / f"{name}.yaml"),
-        }
-        free = OmegaConf.create(settings).aggregator
-        assert all(free[key] is None for key in noise if key in free), name
-        settings["budget"] = {"epsilon": None}
-        typed = OmegaConf.create(settings).aggregator
-        assert all(
-            typed[key] is not None for key in noise if key in typed and name != "sparse_stable"
-        ), name
+def _preset(name: str, epsilon: float | None, dataset: dict[str, Any] | None = None) -> Any:
+    """The settings of an aggregator's preset, with a budget or without."""
+    preset = OmegaConf.load(presets.FOLDER / f"{name}.yaml")
+    tree = {"delta": 1e-5, "budget": {"epsilon": epsilon}, "dataset": dataset or {}}
+    return OmegaConf.create(tree | {"aggregator": preset}).aggregator
 
 
-def test_noise_beside_that_of_a_budget_keeps_the_proportion_of_the_preset() -> None:
-    suits = OmegaConf.create(
-        {"confident": {"sigma1": 30, "sigma": 15}, "stable": {"threshold": 20, "sigma1": 3}}
-    )
-    for name, key, beside, usual in (
-        ("confident", "sigma1", "sigma", 150 / 40), ("confident", "sigma1", "sigma", 30 / 15),
-        ("stable", "threshold", "sigma1", 80 / 12), ("stable", "threshold", "sigma1", 20 / 3),
-    ):  # fmt: skip
-        dataset = {"suits": suits} if usual in (30 / 15, 20 / 3) else {}
-        preset = OmegaConf.load(presets.FOLDER / f"{name}.yaml")
-        cfg = OmegaConf.create(
-            {"budget": {"epsilon": None}, "dataset": dataset, "aggregator": preset}
-        )
-        assert cfg.aggregator[key] / cfg.aggregator[beside] == usual
-        alone = cfg.aggregator[key]
-        cfg.aggregator[beside] = 7  # as one types it, or as a budget decides it
-        assert cfg.aggregator[key] == alone
-        cfg.budget.epsilon = 1
-        assert cfg.aggregator[key] == pytest.approx(7 * usual)
+@pytest.mark.parametrize("name", presets.NAMES)
+def test_every_preset_leaves_its_noise_to_a_budget(name: str) -> None:
+    free = _preset(name, 1)
+    typed = _preset(name, None)
+    for key in free.keys() & {"sigma", "gamma", "sigma1", "scale"}:
+        assert free[key] is None
+        assert typed[key] is not None or name == "sparse_stable"
+
+
+SUITS = {"confident": {"sigma1": 30, "sigma": 15}, "stable": {"threshold": 20, "sigma1": 3}}
+
+
+@pytest.mark.parametrize(
+    ("name", "key", "beside", "dataset", "usual"),
+    [
+        ("confident", "sigma1", "sigma", {}, 150 / 40),
+        ("confident", "sigma1", "sigma", {"suits": SUITS}, 30 / 15),
+        ("stable", "threshold", "sigma1", {}, 80 / 12),
+        ("stable", "threshold", "sigma1", {"suits": SUITS}, 20 / 3),
+    ],
+)
+def test_noise_beside_that_of_a_budget_keeps_the_proportion_of_the_preset(
+    name: str, key: str, beside: str, dataset: dict[str, Any], usual: float
+) -> None:
+    typed = _preset(name, None, dataset)
+    alone = typed[key]
+    assert alone / typed[beside] == usual
+    typed[beside] = 7
+    assert typed[key] == alone
+    decided = _preset(name, 1, dataset)
+    decided[beside] = 7  # as a budget decides it
+    assert decided[key] == pytest.approx(7 * usual)
 
 
 def test_noise_that_was_typed_stays() -> None:
@@ -183,39 +177,32 @@ def test_all_rows_that_can_be_asked_or_all_rounds_share_the_budget() -> None:
 
 def test_noise_that_makes_delta_dear_is_found_where_any_is_enough() -> None:
     """Stable at a fixed threshold: less noise costs ε, more noise uses up δ."""
-    costs = {
-        sigma: library.Stable(80, sigma).worst_case_epsilon(100, 1e-5)
-        for sigma in np.linspace(14, 15.2, 25)
-    }
-    least = min(costs.values())
-    sigma = library.calibrate(partial(library.Stable, threshold=80), 1.02 * least, 1e-5, 100)
-    assert library.Stable(80, sigma).worst_case_epsilon(100, 1e-5) <= 1.02 * least
+
+    def cost(sigma: float) -> float:
+        return library.Stable(80, sigma).worst_case_epsilon(100, 1e-5)
+
+    stable = partial(library.Stable, threshold=80)
+    least = min(map(cost, np.linspace(14, 15.2, 25)))
+    assert cost(library.calibrate(stable, 1.02 * least, 1e-5, 100)) <= 1.02 * least
     with pytest.raises(library.InputError, match=r"must be above 2\.2"):
-        library.calibrate(partial(library.Stable, threshold=80), 0.97 * least, 1e-5, 100)
+        library.calibrate(stable, 0.97 * least, 1e-5, 100)
 
 
 def test_one_budget_means_the_same_in_rows_in_the_body_of_a_sweep_and_in_python(
     nzc: Nzc, histograms: Path
 ) -> None:
+    body = "# @package _global_\nhydra: {mode: MULTIRUN}\nbudget: {epsilon: 1}\nqueries: 10\n"
+    rows = "[{set: ['aggregator=gnmax,confident']}, {set: [aggregator.sigma=9]}]"
     Path("sweeps").mkdir()
-    rows = "[{name: free, set: ['aggregator=gnmax,confident']}, {name: typed, set: [aggregator.sigma=9]}]"
-    text = "# @package _global_\nhydra: {mode: MULTIRUN}\nbudget: {epsilon: 1}\nqueries: 10\nsweep:\n  rows: "
-    Path("sweeps/mine.yaml").write_text(f"{text}{rows}")
-    Path("sweeps/body.yaml").write_text(f"{text}[{{name: typed}}]\naggregator: {{sigma: 9}}")
-    ran = nzc("+sweeps=mine", *FILE)
-    *free, typed = [(result["epsilon"]["published"], result["refused"]) for result in ran.results]
-    assert all(0.99 <= epsilon <= 1 and not refused for epsilon, refused in free) and len(free) == 2
+    Path("sweeps/rows.yaml").write_text(f"{body}sweep: {{rows: {rows}}}")
+    Path("sweeps/body.yaml").write_text(f"{body}aggregator: {{sigma: 9}}")
+    results = nzc("+sweeps=rows", *FILE).results
+    gnmax, confident, typed = [(run["epsilon"]["published"], run["refused"]) for run in results]
+    assert 0.99 <= gnmax[0] <= 1 and 0.99 <= confident[0] <= 1
+    assert gnmax[1] == confident[1] == 0
     assert typed[0] <= 1 and typed[1] > 0
-    assert len(re.findall("10 queries then cost at most ε = 1", ran.err)) == 2
-    body = nzc("+sweeps=body", *FILE).result
-    assert (body["epsilon"]["published"], body["refused"]) == typed
-    settings = {
-        "teachers": "votes",
-        "teachers.path": "votes.npy",
-        "dataset": "none",
-        "student": "none",
-    }
-    jobs = library.sweep(
-        settings, tracking="none", queries=10, budget={"epsilon": 1}, aggregator=["gnmax"]
-    )
-    assert [*jobs["epsilon.published"]] == [free[0][0]]
+    alone = nzc("+sweeps=body", *FILE).result
+    assert (alone["epsilon"]["published"], alone["refused"]) == typed
+    settings = [*FILE, "tracking=none", "queries=10", "budget.epsilon=1"]
+    jobs = library.sweep([*settings, "aggregator=gnmax"])
+    assert [*jobs["epsilon.published"]] == [gnmax[0]]

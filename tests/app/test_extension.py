@@ -27,8 +27,14 @@ class HospitalDigits(Digits):
 class SoftLabels(Supervised):
     pass
 """,
-    "conf/dataset/mnist_like.yaml": "defaults: [digits, _self_]\n_target_: own_classes.HospitalDigits\n",
-    "conf/student/vat_like.yaml": "defaults: [supervised, _self_]\n_target_: own_classes.SoftLabels\n",
+    "conf/dataset/mnist_like.yaml": """
+defaults: [digits, _self_]
+_target_: own_classes.HospitalDigits
+""",
+    "conf/student/vat_like.yaml": """
+defaults: [supervised, _self_]
+_target_: own_classes.SoftLabels
+""",
     "conf/student/no_student.yaml": "",
     "conf/site/lab.yaml": "# @package _global_\nseed: 7\n",
     "conf/aggregator/confident_gumbel.yaml": """
@@ -43,45 +49,26 @@ def test_files_beside_the_data_are_options_and_their_names_stand_everywhere(nzc:
     for name, text in FILES.items():
         Path(name).parent.mkdir(parents=True, exist_ok=True)
         Path(name).write_text(text)
-    own = [
-        *TEACHERS,
-        "+site=lab",
-        "dataset=mnist_like",
-        "aggregator=confident_gumbel",
-        "aggregator.noise.gamma=0.2",
-    ]
-    for student, name in (("vat_like", "vat_like"), ("no_student", "none")):
-        more = (
-            ["student.steps=20", "tracking=mlflow", "tracking.register=mine"]
-            if name != "none"
-            else []
-        )
-        ran = nzc(*own, f"student={student}", *more)
-        assert ran.code == 0, ran.err
-        names = {"dataset": "mnist_like", "aggregator": "confident_gumbel", "student": name}
-        assert {group: ran.result[group] for group in names} == names
-        assert " · ".join(names.values()) in ran.out
-        assert (ran.result["seed"], ran.result["accuracy"] is None) == (7, name == "none")
+    own = [*TEACHERS, "+site=lab", "dataset=mnist_like", "aggregator=confident_gumbel"]
+    own.append("aggregator.noise.gamma=0.2")
+    without = nzc(*own, "student=no_student").result
+    assert (without["student"], without["accuracy"], without["seed"]) == ("none", None, 7)
+
+    words = ["student.steps=20", "tracking=mlflow", "tracking.register=mine"]
+    ran = nzc(*own, "student=vat_like", *words)
+    assert ran.code == 0, ran.err
+    names = {"dataset": "mnist_like", "aggregator": "confident_gumbel", "student": "vat_like"}
+    assert {group: ran.result[group] for group in names} == names
+    assert " · ".join(names.values()) in ran.out
     client = MlflowClient(f"sqlite:///{Path.cwd()}/mlflow.db")
     (run,) = tracked_runs(client)
-    params = {
-        "dataset": "mnist_like",
-        "aggregator": "confident_gumbel",
-        "student": "vat_like",
-        "teachers": "ensemble",
-    }
-    assert {group: run.data.params[group] for group in params} == params
+    assert run.data.params.items() >= (names | {"teachers": "ensemble"}).items()
     assert run.info.run_name.startswith("mnist_like · confident_gumbel · ")
     assert client.get_experiment_by_name("mnist_like") is not None
     (version,) = client.search_model_versions("name = 'mine'")
-    assert (version.tags["dataset"], version.tags["aggregator"]) == (
-        "mnist_like",
-        "confident_gumbel",
-    )
-    assert version.tags["mechanism"] == ran.result["mechanism"]  # the same noise and screen
-    assert (
-        f"The mechanism was {ran.result['mechanism']}." in version.description
-    )  # a file's name proves nothing
+    del names["student"]
+    assert version.tags.items() >= (names | {"mechanism": ran.result["mechanism"]}).items()
+    assert ran.result["mechanism"] in version.description  # a file's name proves nothing
     assert 0 < ran.result["answered"] < ran.result["queries"]
     assert ran.result["epsilon"]["exact"] < ran.result["epsilon"]["data_independent"]
     assert "confident_gumbel" in options("conf/aggregator")
@@ -138,25 +125,15 @@ def _build(group: str, node: Any, **others: Any) -> Any:
 
 
 def test_parts_inside_parts_are_built_from_plain_lists() -> None:
-    tree, scaler = (
-        {"_target_": "sklearn.tree.DecisionTreeClassifier"},
-        {"_target_": "sklearn.preprocessing.StandardScaler"},
-    )
-    bagging = {
-        "_target_": "sklearn.ensemble.BaggingClassifier",
-        "estimator": tree,
-        "n_estimators": 2,
-    }
-    pipeline = {
-        "_target_": "sklearn.pipeline.Pipeline",
-        "steps": [["scale", scaler], ["bag", bagging]],
-    }
+    tree = {"_target_": "sklearn.tree.DecisionTreeClassifier"}
+    bagging = {"_target_": "sklearn.ensemble.BaggingClassifier", "n_estimators": 2}
+    scaler = {"_target_": "sklearn.preprocessing.StandardScaler"}
+    steps = [["scale", scaler], ["bag", bagging | {"estimator": tree}]]
+    pipeline = {"_target_": "sklearn.pipeline.Pipeline", "steps": steps}
     built = _build("teachers", SKLEARN | {"estimator": pipeline}).estimator
     assert type(built.named_steps["bag"].estimator).__name__ == "DecisionTreeClassifier"
-    assert [type(built.steps), type(built.steps[0])] == [
-        list,
-        list,
-    ]  # the keys of stored predictions describe them
+    # The keys of stored predictions describe them.
+    assert type(built.steps) is list and type(built.steps[0]) is list
     first = {"_target_": "nzc.GNMax", "sigma": 5}
     assert _build("aggregator", GNMAX | {"first": first}).first.noise.sigma == 5
 
@@ -183,15 +160,11 @@ def test_parts_that_no_price_holds_for_are_refused_by_their_key(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     Path("priceless.py").write_text(OWN_PARTS)
-    wide = GNMAX | {"noise": {"_target_": "priceless.Wide", "gamma": 1}}
-    silent = GNMAX | {"screen": {"_target_": "priceless.Silent", "threshold": 4, "sigma1": 1}}
+    silent = {"_target_": "priceless.Silent", "threshold": 4, "sigma1": 1}
     for node, message in (
-        (
-            {"_target_": "priceless.counts", "gamma": 0.1},
-            r"^aggregator\.noise=ExponentialNoise.*where noisy counts are",
-        ),
-        (wide, r"^aggregator\.noise=Wide: must leave `sample` as GumbelNoise has it"),
-        (silent, r"^aggregator\.screen=Silent: must leave `answers` as ThresholdScreen has it"),
+        ({"_target_": "priceless.counts", "gamma": 0.1}, r"^aggregator\.noise=Exponential"),
+        (GNMAX | {"noise": {"_target_": "priceless.Wide", "gamma": 1}}, "noise=Wide: .*`sample`"),
+        (GNMAX | {"screen": silent}, "screen=Silent: .*`answers`"),
     ):
         with pytest.raises(InputError, match=message):
             _build("aggregator", node)
@@ -202,16 +175,10 @@ def test_a_network_is_called_later_wherever_it_is_named(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     Path("own_nets.py").write_text("def net(shape, classes, hidden):\n    raise RuntimeError\n")
-    ensemble = {
-        "_target_": "nzc.teachers.ensemble.Ensemble",
-        "count": 2,
-        "seed": 0,
-        "network": "${dataset.network}",
-    }
-    ensemble |= {"epochs": 1, "batch_size": 1, "lr": 1.0, "weight_decay": 0.0}
-    built = _build(
-        "teachers", ensemble, dataset={"network": {"_target_": "own_nets.net", "hidden": 3}}
-    )
+    ensemble = {"_target_": "nzc.teachers.ensemble.Ensemble", "count": 2, "seed": 0, "epochs": 1}
+    ensemble |= {"batch_size": 1, "lr": 1.0, "weight_decay": 0.0, "network": "${dataset.network}"}
+    network = {"_target_": "own_nets.net", "hidden": 3}
+    built = _build("teachers", ensemble, dataset={"network": network})
     assert (built.network.func.__name__, built.network.keywords) == ("net", {"hidden": 3})
     with pytest.raises(InputError, match=r"teachers\.network\.hiden=3: .* did you mean hidden"):
         _build("teachers", ensemble | {"network": {"_target_": "own_nets.net", "hiden": 3}})

@@ -19,48 +19,54 @@ from nzc.validation import InputError
 
 FILE = [*VOTES, "teachers.path=votes.npy"]
 MARKER = ".nzc-made"
-OWN = (
-    "student.csv",
-    "report.html",
-    "error.txt",
-    "curves.csv",
-    "labels.csv",
-    ".hydra/notes.txt",
-    "figures/gaps.svg",
-)
+#: Files of a person's own, with names that nzc uses too.
+OWN = "student.csv report.html error.txt curves.csv labels.csv .hydra/notes.txt figures/gaps.svg"
+SWEEP = ["--multirun", "seed=0,1"]
 
 
 def _state(folder: Path) -> dict[Path, tuple[object, ...]]:
     """Return mode, time and content of everything in a folder."""
-    paths = [folder, *folder.rglob("*")]
-    files = {path: (path.stat().st_mtime_ns, path.read_bytes()) for path in paths if path.is_file()}
-    return {path: (path.stat().st_mode, files.get(path)) for path in paths}
+    state: dict[Path, tuple[object, ...]] = {}
+    for path in (folder, *folder.rglob("*")):
+        stat = path.stat()
+        state[path] = (stat.st_mode,)
+        if path.is_file():
+            state[path] = (stat.st_mode, stat.st_mtime_ns, path.read_bytes())
+    return state
 
 
-def test_a_persons_own_folder_is_left_as_it_is(nzc: Nzc, histograms: Path) -> None:
-    """Its files have names that nzc uses too."""
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["hydra.run.dir=shared"],
+        ["hydra.run.dir=link"],
+        ["hydra.run.dir=shared/labels.csv/x"],
+        ["paths.store=shared"],
+        [*SWEEP, "hydra.sweep.dir=shared"],
+        ["hydra.run.dir=shared", "aggregator.sigma=-1"],
+    ],
+)
+def test_a_persons_own_folder_is_left_as_it_is(
+    nzc: Nzc, histograms: Path, arguments: list[str]
+) -> None:
     shared = Path("shared")
-    for name in OWN:
+    for name in OWN.split():
         (shared / name).parent.mkdir(parents=True, exist_ok=True)
         (shared / name).write_text(f"a person's own {name}")
     shared.chmod(0o2775)
     Path("link").symlink_to("shared")
     before = _state(shared)
-    for arguments in (
-        ["hydra.run.dir=shared"], ["hydra.run.dir=link"], ["hydra.run.dir=shared/labels.csv/x"], ["paths.store=shared"],
-        ["--multirun", "hydra.sweep.dir=shared", "seed=0,1"], ["hydra.run.dir=shared", "aggregator.sigma=-1"],
-    ):  # fmt: skip
-        ran = nzc(*FILE, *arguments)
-        assert (ran.code, ran.err.count("\n")) == (2, 1), ran.err
-        assert _state(shared) == before, arguments
-    Path("a/b").mkdir(parents=True)  # an empty folder stays after wrong input
-    for arguments in (
-        ["hydra.run.dir=a/b"],
-        ["paths.store=a/b"],
-        ["--multirun", "hydra.sweep.dir=a/b", "sed=0,1"],
-    ):
-        assert nzc(*FILE, *arguments, "aggregator.sigma=-1").code == 2
-        assert Path("a/b").is_dir() and not any(Path("a/b").iterdir())
+    ran = nzc(*FILE, *arguments)
+    assert (ran.code, ran.err.count("\n")) == (2, 1), ran.err
+    assert _state(shared) == before
+
+
+@pytest.mark.parametrize("key", ["hydra.run.dir", "paths.store", "hydra.sweep.dir"])
+def test_an_empty_folder_stays_after_wrong_input(nzc: Nzc, histograms: Path, key: str) -> None:
+    Path("a/b").mkdir(parents=True)
+    sweep = SWEEP if "sweep" in key else []
+    assert nzc(*FILE, *sweep, f"{key}=a/b", "aggregator.sigm=-1").code == 2
+    assert Path("a/b").is_dir() and not any(Path("a/b").iterdir())
 
 
 def test_a_store_of_an_earlier_version_is_used_again_and_nothing_but_entries_is_pruned(
@@ -82,12 +88,10 @@ def test_one_run_at_a_time_has_a_folder(nzc: Nzc, histograms: Path) -> None:
     before = _state(Path("here"))
     with Path("here", MARKER).open("r+") as marker:
         fcntl.flock(marker, fcntl.LOCK_EX)
-        for arguments in (
-            ["hydra.run.dir=here"],
-            ["--multirun", "hydra.sweep.dir=here", "seed=0,1"],
-        ):
-            ran = nzc(*FILE, *arguments, "aggregator.sigma=9")
-            assert (ran.code, ran.err.count("\n")) == (2, 1) and "run under way" in ran.err
+        for words in (["hydra.run.dir=here"], [*SWEEP, "hydra.sweep.dir=here"]):
+            ran = nzc(*FILE, *words, "aggregator.sigma=9")
+            assert (ran.code, ran.err.count("\n")) == (2, 1)
+            assert f"{words[-1]}: " in ran.err or "/here: " in ran.err
             assert _state(Path("here")) == before
     assert nzc(*FILE, "hydra.run.dir=here", "aggregator.sigma=9").code == 0
 
@@ -98,73 +102,63 @@ ODD = "größe 数 😀 100%25 #?&'=,"
 def test_a_folder_may_have_any_name(
     nzc: Nzc, command: Command, histograms: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """That of the working directory, of the store, of the output, of the tracker and of the votes."""
+    """That of the working directory, the store, the output, the tracker and the votes."""
     here = histograms.rename(histograms.parent / f"{ODD}.npy").parent / ODD
     here.mkdir()
     monkeypatch.chdir(here)
     create = mlflow.create_database
     monkeypatch.setattr(mlflow, "create_database", lambda path: (path.parent.mkdir(), create(path)))
-    quoted = {key: QuotedString(f"{place}{ODD}", Quote.single).with_quotes() for key, place in
-              {"paths.store": "s ", "hydra.run.dir": "r ", "tracking.uri": "sqlite:///t ",
-               "teachers.path": "../"}.items()}  # fmt: skip
-    quoted["tracking.uri"] = quoted["tracking.uri"][:-1] + "/mlflow.db'"
-    quoted["teachers.path"] = quoted["teachers.path"][:-1] + ".npy'"
-    words = [f"{key}={value}" for key, value in quoted.items()]
-    ran = nzc(
-        *VOTES,
-        *words,
-        "tracking=mlflow",
-        "tracking.model=false",
-        "rng=system",
-        "dataset.name=people",
-        "answers=1",
-    )
+    places = {
+        "paths.store": f"s {ODD}",
+        "hydra.run.dir": f"r {ODD}",
+        "tracking.uri": f"sqlite:///t {ODD}/mlflow.db",
+        "teachers.path": f"../{ODD}.npy",
+    }
+    words = ["tracking=mlflow", "tracking.model=false", "rng=system", "dataset.name=p", "answers=1"]
+    for key, place in places.items():
+        words.append(f"{key}={QuotedString(place, Quote.single).with_quotes()}")
+    ran = nzc(*VOTES, *words)
     assert (ran.code, "could not" in ran.err) == (0, False), ran.err
     assert Path(f"s {ODD}/ledger.db").is_file() and Path(f"t {ODD}/mlflow.db").is_file()
     (run,) = tracked_runs(MlflowClient(mlflow.address_of(Path(f"t {ODD}/mlflow.db").absolute())))
     assert run.info.status == "FINISHED" and list(Path("mlartifacts").rglob("labels.csv"))
-    assert (
-        command("publish", f"r {ODD}", f"p {ODD}")[0] == 0 and Path(f"p {ODD}/labels.csv").is_file()
-    )
-    assert command("store", "--root", f"s {ODD}")[0] == 0 and command("report", f"r {ODD}")[0] == 0
+    for subcommand in (["publish", f"r {ODD}", f"p {ODD}"], ["report", f"r {ODD}"]):
+        assert command(*subcommand)[0] == 0
+    assert Path(f"p {ODD}/labels.csv").is_file()
+    assert command("store", "--root", f"s {ODD}")[0] == 0
     assert command("sync", f"r {ODD}")[1].startswith("0 sent, 0 not")
 
 
-def test_a_database_has_an_address_whatever_its_path(tmp_path: Path) -> None:
-    """SQLAlchemy, which MLflow opens it with, opens that file; a path that it cannot have is
-    refused.
-    """
-    for name in (
-        "plain",
-        "a%20b",
-        "a b",
-        "q?x=1",
-        "h#ash",
-        "at@x:y",
-        "größe 数",
-        "it's",
-        "new\nline",
-    ):
-        file = tmp_path / f"{name}.db"
-        if "?" not in name or sqlalchemy.__version__ >= "2.1":
-            sqlalchemy.create_engine(mlflow.address_of(file)).connect().close()
-            assert file.is_file(), name
-    with pytest.raises(InputError, match="must be a path in UTF-8"):
+PATHS = ["plain", "a%20b", "a b", "q?x=1", "h#ash", "at@x:y", "größe 数", "it's", "new\nline"]
+
+
+@pytest.mark.parametrize("name", PATHS)
+def test_a_database_has_an_address_whatever_its_path(tmp_path: Path, name: str) -> None:
+    """SQLAlchemy, which MLflow opens it with, opens that file."""
+    if "?" in name and sqlalchemy.__version__ < "2.1":
+        pytest.skip("this SQLAlchemy cannot")
+    file = tmp_path / f"{name}.db"
+    sqlalchemy.create_engine(mlflow.address_of(file)).connect().close()
+    assert file.is_file()
+
+
+def test_a_database_without_an_address_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="UTF-8"):
         mlflow.address_of(tmp_path / "bad\udcff.db")
 
 
 def test_a_job_may_change_its_folder(nzc: Nzc, command: Command, histograms: Path) -> None:
     """Relative paths start where the command began: of a run, and of the jobs of a sweep."""
-    chdir, here = ["hydra.job.chdir=true", "tracking=mlflow", "tracking.model=false"], Path.cwd()
-    assert nzc(*FILE, *chdir, "hydra.run.dir=run", "rng=system", "dataset.name=p").code == 0
-    sweep = ["hydra.sweep.dir=sw", "hydra.sweep.subdir=q${queries}", "queries=1,3"]
-    ran = nzc("--multirun", *FILE, *chdir, *sweep)
+    here = Path.cwd()
+    words = [*FILE, "hydra.job.chdir=true", "tracking=mlflow", "tracking.model=false"]
+    assert nzc(*words, "hydra.run.dir=run", "rng=system", "dataset.name=p").code == 0
+    sweep = ["--multirun", "hydra.sweep.dir=sw", "hydra.sweep.subdir=q${queries}", "queries=1,3"]
+    ran = nzc(*words, *sweep)
     assert ran.code == 0, ran.err
     assert Path.cwd() == here and read_sweep("sw")["answered"].tolist() == [1, 3]
     assert sorted(str(path) for path in Path().rglob("*.db")) == [".nzc/ledger.db", "mlflow.db"]
-    assert {run.info.status for run in tracked_runs(MlflowClient("sqlite:///mlflow.db"))} == {
-        "FINISHED"
-    }
+    for run in tracked_runs(MlflowClient("sqlite:///mlflow.db")):
+        assert run.info.status == "FINISHED"
     assert command("publish", "run", "published")[0] == 0
 
 
@@ -185,8 +179,5 @@ def test_no_label_is_drawn_for_a_folder_that_has_gone(
 
 def test_a_run_without_a_record_of_its_configuration_is_refused(nzc: Nzc, histograms: Path) -> None:
     ran = nzc(*FILE, "hydra.output_subdir=null")
-    assert (ran.code, ran.err.count("\n")) == (
-        2,
-        1,
-    ) and "hydra.output_subdir=null: must be .hydra" in ran.err
+    assert ran.code == 2 and ran.err.startswith("nzc: hydra.output_subdir=null: ")
     assert not Path("outputs").exists() and not Path(".nzc").exists()
