@@ -37,7 +37,8 @@ class RayLauncher(Launcher):
         for number, overrides in enumerate(job_overrides, initial_job_idx):
             config = self.context.config_loader.load_sweep_config(self.config, list(overrides))
             with open_dict(config):
-                config.hydra.job.id, config.hydra.job.num = str(number), number
+                config.hydra.job.id = str(number)
+                config.hydra.job.num = number
             state = Singleton.get_state()
             jobs.append(
                 launch_job_on_ray(self.context, self.options.remote, config, self.task, state)

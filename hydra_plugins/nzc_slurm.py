@@ -21,7 +21,9 @@ class SlurmLauncher(Launcher):
     def __init__(self, submitit_folder: str, max_num_timeout: int, **options: Any) -> None:
         from hydra_plugins.hydra_submitit_launcher.submitit_launcher import BaseSubmititLauncher
 
-        self.folder, self.retries, self.options = submitit_folder, max_num_timeout, options
+        self.folder = submitit_folder
+        self.retries = max_num_timeout
+        self.options = options
         self.job = BaseSubmititLauncher()
 
     def setup(self, **known: Any) -> None:

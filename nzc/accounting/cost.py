@@ -209,22 +209,19 @@ def cost_curve(
         worst_case += [(np.minimum(queries, count), release) for count, release in cost.worst_case]
         released += labels
         before += len(answered)
-        most = max([1, *(count for count, _ in cost.worst_case)])
-        left -= cost.delta_cost * np.minimum(queries, most) / most
+        paying = max([1, *(count for count, _ in cost.worst_case)])
+        left -= cost.delta_cost * np.minimum(queries, paying) / paying
     left = np.maximum(left, 0)
     curves = {}
     if all(cost.exact is not None for cost, _ in rounds):
         curves["exact"] = _epsilons(exact, left)
     if all(cost.bounded for cost, _ in rounds):
         curves["theorem"] = _epsilons(theorem, left)
-    curves["data_independent"] = np.array(
-        [
-            data_independent.compose(
-                [(int(counts[point]), release) for counts, release in worst_case], share, rough=True
-            )
-            for point, share in enumerate(left)
-        ]
-    )
+    spent = []
+    for point, share in enumerate(left):
+        parts = [(int(counts[point]), release) for counts, release in worst_case]
+        spent.append(data_independent.compose(parts, share, rough=True))
+    curves["data_independent"] = np.array(spent)
     return released, curves
 
 

@@ -98,16 +98,15 @@ def compose(releases: Sequence[Release], delta: float, rough: bool = False) -> f
     # Rényi composition always applies. Gaussian noise composes exactly (Dong, Roth, Su 2019,
     # Corollary 2).
     whole = added(releases)
-    bounds = [to_epsilon(whole.rdp, delta)[0], gaussian(whole.mu, delta)]
-    counts = [count for count, _ in releases]
-    first = releases[0][1]
-    # So do (ε₀, 0)-private releases of one ε₀ (Kairouz, Oh, Viswanath 2015).
-    epsilon0 = first.pure / first.pures
-    if all(cost.pure / cost.pures == epsilon0 for _, cost in releases):
-        parts = sum(count * cost.pures for count, cost in releases)
-        bounds.append(optimal_pure(epsilon0, parts, delta))
+    bounds = [
+        to_epsilon(whole.rdp, delta)[0],
+        gaussian(whole.mu, delta),
+        _pure_epsilon(releases, delta),
+    ]
     if rough:
         return min(bounds)
+    counts = [count for count, _ in releases]
+    first = releases[0][1]
     if first.many is not None and all(cost.many == first.many for _, cost in releases):
         bounds.append(first.many(sum(counts), delta))
     # What is `shown` composes by induction.
@@ -115,6 +114,17 @@ def compose(releases: Sequence[Release], delta: float, rough: bool = False) -> f
     if len(shown) == len(releases):
         bounds.append(together(list(zip(counts, shown, strict=True)), delta, min(bounds)))
     return min(bounds)
+
+
+def _pure_epsilon(releases: Sequence[Release], delta: float) -> float:
+    """Return ε of (ε₀, 0)-private releases of one ε₀, which compose exactly; inf: there is none.
+
+    Kairouz, Oh, Viswanath 2015.
+    """
+    epsilons = {cost.pure / cost.pures for _, cost in releases}
+    if len(epsilons) > 1:
+        return np.inf
+    return optimal_pure(epsilons.pop(), sum(count * cost.pures for count, cost in releases), delta)
 
 
 def pure_rdp(epsilon0: float, orders: Floats) -> Floats:

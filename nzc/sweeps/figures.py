@@ -136,7 +136,7 @@ def _mark_infinite(axes: Axes, x: float, y: float, style: dict[str, Any]) -> Non
             transforms[coordinate] = axes.transData
     edge = blended_transform_factory(*transforms)
     axes.plot(*place, **style, transform=edge, clip_on=False)
-    axes.annotate("∞", place, (4, 4), xycoords=edge, textcoords="offset points")
+    axes.annotate("∞", (place[0], place[1]), (4, 4), xycoords=edge, textcoords="offset points")
 
 
 def _label_axes(axes: Axes, figure: SweepFigure, points: DataFrame) -> None:
@@ -155,7 +155,7 @@ def _label_axes(axes: Axes, figure: SweepFigure, points: DataFrame) -> None:
         axes.set_ylabel(ylabel)
         _scale(axes, "x", points["x"])
         _scale(axes, "y", points["y"])
-    if all(map(is_share, figure.y or [figure.curve])):
+    if all(map(is_share, [*figure.y, *filter(None, [figure.curve])])):
         axes.set_yscale("linear")
         axes.yaxis.set_major_formatter(lambda share, _: f"{100 * share:g}")
 

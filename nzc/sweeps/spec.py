@@ -19,7 +19,7 @@ from pydantic import (
 from nzc.runs.curves import AXES
 from nzc.runs.layout import as_typed, flatten
 from nzc.runs.result import result_keys
-from nzc.validation import InputError, from_pydantic, nearest, one_of
+from nzc.validation import InputError, from_pydantic, nearest
 
 #: What a command line may set without changing the experiment of a sweep file: how and where it
 #: runs, and its seeds.
@@ -45,11 +45,6 @@ def _listed(value: Any) -> Any:
 #: A key of a run, and one key or a list of keys.
 Key = Annotated[str, AfterValidator(whole_key)]
 Keys = Annotated[tuple[Key, ...], BeforeValidator(_listed)]
-
-
-def _known_curve(name: str) -> str:
-    one_of("curve", name, list(AXES))
-    return name
 
 
 class _Entry(BaseModel):
@@ -88,7 +83,7 @@ class SweepFigure(_Entry):
     x: Key = ""
     y: Keys = ()
     by: Keys = ()
-    curve: Annotated[str, AfterValidator(_known_curve)] | None = None
+    curve: str | None = None
     ylim: tuple[float, float] | None = None
 
     @property
@@ -98,7 +93,8 @@ class SweepFigure(_Entry):
 
     @model_validator(mode="after")
     def _complete(self) -> "SweepFigure":
-        if self.curve is None and not (self.x and self.y):
+        is_curve = self.curve and not self.keys
+        if not is_curve and not (self.x and self.y and not self.curve):
             raise ValueError("must have x and y, with by, or else curve")
         return self
 
@@ -182,10 +178,15 @@ def check_keys(spec: SweepSpec, configs: Sequence[DictConfig]) -> list[InputErro
         for key, value in row.paper.items():
             place = f"sweep.rows.{number}.paper.{key}"
             require(place, key, value, results, "must be for a key of result.json")
-    names = [figure.name for figure in spec.figures]
-    for name in dict.fromkeys(names):
-        if names.count(name) > 1:
-            errors.append(InputError("sweep.figures.name", name, "must be the name of one figure"))
+    names = set()
+    for figure in spec.figures:
+        if figure.curve not in {None, *AXES}:
+            place = f"sweep.figures.{figure.name}.curve"
+            errors.append(InputError(place, figure.curve, f"must be one of {', '.join(AXES)}"))
+        if figure.name in names:
+            allowed = "must be the name of one figure only"
+            errors.append(InputError("sweep.figures.name", figure.name, allowed))
+        names.add(figure.name)
     for place, keys in spec.keys.items():
         for key in keys:
             allowed = "must have keys of result.json, or of the configuration with a value"
