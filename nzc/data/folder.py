@@ -38,9 +38,9 @@ _PUBLIC = (
 )
 
 
-def _check_public(value: object) -> None:
+def _check_public(key: str, value: object) -> None:
     if not isinstance(value, str) and not (isinstance(value, float) and 0 < value < 1):
-        raise InputError("public", value, _PUBLIC)
+        raise InputError(key, value, _PUBLIC)
 
 
 class ImageFile(NamedTuple):

@@ -34,14 +34,14 @@ class ImageError(ValueError):
     """The message says why an image cannot be used, and what to do. It quotes no name."""
 
 
-def _check_range(value: object) -> None:
+def _check_range(key: str, value: object) -> None:
     if value is None:
         return
     numbers = value if isinstance(value, list) else []
     good = all(isinstance(number, int | float) and math.isfinite(number) for number in numbers)
     if not good or len(numbers) != 2 or numbers[0] == numbers[1]:
         levels = "the values of black and white, two different numbers such as [0,4095]"
-        raise InputError("range", value, f"must be {levels}, or null")
+        raise InputError(key, value, f"must be {levels}, or null")
 
 
 #: The values of black and white; None: of bytes, of 16 bits, or 0 and 1.
