@@ -48,7 +48,7 @@ class AnsweredSweeper(Sweeper):
         self, *, hydra_context: HydraContext, task_function: TaskFunction, config: DictConfig
     ) -> None:
         set_sweeper(config, self.chosen)
-        self.config = config
+        self.composed = config
         self.sweeper = Plugins.instance().instantiate_sweeper(
             hydra_context=hydra_context, task_function=task_function, config=config
         )
@@ -56,9 +56,9 @@ class AnsweredSweeper(Sweeper):
     def sweep(self, arguments: list[str]) -> Path:
         from nzc.app.sweep import running_sweep
 
-        with running_sweep(self.config) as jobs:
+        with running_sweep(self.composed) as jobs:
             self.sweeper.sweep(jobs or arguments)  # type: ignore[arg-type]
-        return Path(self.config.hydra.sweep.dir).absolute()
+        return Path(self.composed.hydra.sweep.dir).absolute()
 
 
 def set_sweeper(config: DictConfig, sweeper: Any) -> None:

@@ -1,4 +1,4 @@
-"""Hydra's launcher `ray_cluster`: one Ray task per run of a sweep. Hydra finds plugins only here."""
+"""Hydra's launcher `ray_cluster`: one Ray task per run of a sweep."""
 
 from collections.abc import Sequence
 from pathlib import Path

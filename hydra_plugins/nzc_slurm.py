@@ -1,4 +1,4 @@
-"""Hydra's launcher `slurm`: one SLURM job per run of a sweep. Hydra finds plugins only here."""
+"""Hydra's launcher `slurm`: one SLURM job per run of a sweep."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -12,8 +12,11 @@ from nzc.runs.layout import write_error
 
 
 class SlurmLauncher(Launcher):
-    """Submitit's for Hydra, but a job that is lost (cancelled, out of memory, out of time) takes only its own result
-    with it, and a sweep that is stopped takes its jobs back."""
+    """Submitit's for Hydra, but a lost job takes only its own result with it.
+
+    Jobs are lost that are cancelled, out of memory or out of time. A sweep that is stopped takes
+    its jobs back.
+    """
 
     def __init__(self, submitit_folder: str, max_num_timeout: int, **options: Any) -> None:
         from hydra_plugins.hydra_submitit_launcher.submitit_launcher import BaseSubmititLauncher

@@ -52,11 +52,13 @@ _MODULES = {
 
 
 def __getattr__(name: str) -> Any:
+    if name in _MODULES:
+        return getattr(import_module(f"nzc.{_MODULES[name]}"), name)
     if name == "__all__":
         return [*_MODULES, *import_module("nzc.mechanisms").__all__]
-    if name.startswith("__") and name not in _MODULES:
-        raise AttributeError(f"module 'nzc' has no attribute {name!r}")
-    return getattr(import_module(f"nzc.{_MODULES.get(name, 'mechanisms')}"), name)
+    if not name.startswith("__") and name in import_module("nzc.mechanisms").__all__:
+        return getattr(import_module("nzc.mechanisms"), name)
+    raise AttributeError(f"module 'nzc' has no attribute {name!r}")
 
 
 def __dir__() -> list[str]:

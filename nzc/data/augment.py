@@ -123,11 +123,12 @@ class Strong:
         x = x + self.brightness * (most - least) * brightness
         middle, size = _uniform(rng, 2, 2, len(x), 1).to(x.device)
 
-        def cut(axis: int) -> "Tensor":
-            places = torch.linspace(0, 1, x.shape[2 + axis], device=x.device)
-            return (places - middle[axis]).abs() < self.cutout / 2 * size[axis]
-
-        return torch.where(cut(0)[:, None, :, None] & cut(1)[:, None, None, :], mean, x)
+        half = self.cutout / 2 * size
+        down = torch.linspace(0, 1, x.shape[2], device=x.device) - middle[0]
+        across = torch.linspace(0, 1, x.shape[3], device=x.device) - middle[1]
+        down = (down.abs() < half[0])[:, None, :, None]
+        across = (across.abs() < half[1])[:, None, None, :]
+        return torch.where(down & across, mean, x)
 
     def _recolored(
         self, x: "Tensor", rng: "Generator", least: "Tensor", most: "Tensor"

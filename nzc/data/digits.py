@@ -28,5 +28,6 @@ class Digits(Dataset):
             raise InputError("private", self.private, allowed)
         rows = np.random.default_rng(self.seed).permutation(len(x))
         parts = np.split(rows, [self.private, self.private + self.public])
-        splits = [Split(x[part], bunch.target[part].astype(np.int64)) for part in parts]
-        return DataSplits(*splits, classes=10)
+        y = bunch.target.astype(np.int64)
+        private, public, test = (Split(x[part], y[part]) for part in parts)
+        return DataSplits(private, public, test, classes=10)

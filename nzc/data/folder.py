@@ -115,7 +115,7 @@ class Folder(Dataset):
             folders = "a folder with a folder of images for each of 2 or more classes"
             raise InputError("path", self.path, f"must be {folders}; it has {len(found)}")
         check_names(self.classes)
-        classes = found if self.classes is None else [str(name) for name in self.classes]
+        classes = found if self.classes is None else list(map(str, self.classes))
         further = set(found) - set(classes)
         if further:
             others = f"dataset.path={self.path}, which has {len(further):,} others"
@@ -155,13 +155,15 @@ class Folder(Dataset):
     def _unlabelled(self, public: str) -> list[ImageFile]:
         """Return the images in the folder `public` and in folders below it, by their path."""
         files = []
-        for folder, folders, names in os.walk(public, followlinks=True):
-            folders[:] = [name for name in folders if not name.startswith(".")]
-            paths = [Path(folder, name) for name in names if not name.startswith(".")]
-            files += [(path.relative_to(public), path) for path in paths]
+        for folder, _, names in os.walk(public, followlinks=True):
+            for name in names:
+                path = Path(folder, name)
+                place = path.relative_to(public)
+                if not any(part.startswith(".") for part in place.parts):
+                    files.append(ImageFile("public", path, UNKNOWN, place.as_posix()))
         if not files:
             raise InputError("public", public, f"{_PUBLIC}; there is no image in it")
-        return [ImageFile("public", path, UNKNOWN, name.as_posix()) for name, path in sorted(files)]
+        return sorted(files, key=lambda file: file.path)
 
     def _tested(self, files: list[ImageFile]) -> tuple[list[ImageFile], list[ImageFile]]:
         """Return private images, and those that measure accuracy.

@@ -58,22 +58,26 @@ def as_bytes(opened: "Image", grey: bool, levels: Sequence[float] | None = None)
     """
     from PIL import Image, ImageOps
 
+    _check_picture(opened, levels)
+    image = ImageOps.exif_transpose(opened)
+    mode = "L" if grey else "RGB"
+    if image.mode in _DEEP:
+        return _rescaled(image, levels or _WORDS).convert(mode)
+    if image.has_transparency_data:
+        image = Image.alpha_composite(Image.new("RGBA", image.size, "white"), image.convert("RGBA"))
+    image = image.convert(mode)
+    return image if levels is None else _rescaled(image, levels)
+
+
+def _check_picture(opened: "Image", levels: Sequence[float] | None) -> None:
+    """Raise ImageError unless a file has one picture, in a range that is known."""
     if levels is None and opened.mode in _ANY_RANGE:
-        typed = "type dataset.range=[BLACK,WHITE]"
         why = f"nzc does not know the range of its mode, {opened.mode}"
-        raise ImageError(f"{why}; {_REMEDY}, or {typed}")
+        raise ImageError(f"{why}; {_REMEDY}, or type dataset.range=[BLACK,WHITE]")
     if levels is not None and opened.mode not in _DEEP and max(levels) > 255:
         raise ImageError(f"Pillow gives 8 bits of its mode, {opened.mode}; {_REMEDY}")
     if getattr(opened, "n_frames", 1) > 1 and opened.format not in _FIRST_IS_ALL:
         raise ImageError("it has several frames or pages; save each as a file of its own")
-
-    image = ImageOps.exif_transpose(opened)
-    if image.mode in _DEEP:
-        return _rescaled(image, levels or _WORDS).convert("L" if grey else "RGB")
-    if image.has_transparency_data:
-        image = Image.alpha_composite(Image.new("RGBA", image.size, "white"), image.convert("RGBA"))
-    image = image.convert("L" if grey else "RGB")
-    return image if levels is None else _rescaled(image, levels)
 
 
 def _rescaled(image: "Image", levels: Sequence[float]) -> "Image":

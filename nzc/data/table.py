@@ -1,7 +1,7 @@
 """Your own tables: CSV, Parquet or Arrow files with named columns."""
 
 import os
-from collections import Counter
+from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence, Set
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
@@ -38,7 +38,7 @@ from nzc.data.table_fit import KINDS, doubts, fit_encoder
 from nzc.settings import CountOrZero, TwoOrMore
 from nzc.storage.files import digest_of
 from nzc.types import AnyArray, Bools, Ints
-from nzc.validation import InputError, meant
+from nzc.validation import InputError, meant, shortened
 
 CHUNK = 100_000  # rows of a file that are in memory at a time
 _SKIP = "if other lines stand before a header, type dataset.skip=N to leave out N lines"
@@ -141,7 +141,7 @@ class Table(Dataset):
 
     @property
     def _missing(self) -> list[str]:
-        return [str(text) for text in self.missing]
+        return list(map(str, self.missing))
 
     def _refused(self, key: str, allowed: str) -> InputError:
         """Return the error that the file of `key` is wrong."""
@@ -192,25 +192,27 @@ class Table(Dataset):
         """
         if os.path.realpath(self.public) == os.path.realpath(self.private):
             raise self._refused("public", "must be another file than dataset.private")
-        files = [key for key in SPLITS if getattr(self, key) is not None]
-        columns: dict[str, list[str]] = {key: list(next(self._chunks(key, 1))) for key in files}
+        columns: dict[str, list[str]] = {}
+        for key in SPLITS:
+            if getattr(self, key) is not None:
+                columns[key] = list(next(self._chunks(key, 1)))
         self._check_columns(columns)
-        names: dict[str, pd.DataFrame] = {}
-        for key in files:
-            self._check_encoding(key)
-            wanted = [name for name in self._named if name in columns[key]] or columns[key][:1]
-            chunks = [chunk.apply(_as_texts) for chunk in self._chunks(key, names=wanted)]
-            names[key] = pd.concat(chunks, ignore_index=True)
-            if names[key].empty:
-                raise self._refused(key, "must have rows")
-            required = [] if key == "public" else [self.label]
-            if key == "private" and self._person in wanted:
-                required.append(self._person)
-            for name in required:
-                missing = names[key][name].isna().sum()
-                if missing:
-                    found = f"{missing:,} have none (an empty cell, or a text of dataset.missing)"
-                    raise self._refused(key, f"must have a value of {name} in every row; {found}")
+        return {key: self._names_in(key, found) for key, found in columns.items()}
+
+    def _names_in(self, key: str, columns: list[str]) -> pd.DataFrame:
+        """Return these names of the rows of a file, which has the columns."""
+        self._check_encoding(key)
+        wanted = [name for name in columns if name in self._named] or columns[:1]
+        chunks = (chunk.apply(_as_texts) for chunk in self._chunks(key, names=wanted))
+        names = pd.concat(chunks, ignore_index=True)
+        if names.empty:
+            raise self._refused(key, "must have rows")
+        required = {"public": (), "test": (self.label,), "private": (self.label, self._person)}
+        for name in names.columns.intersection(required[key]):
+            missing = names[name].isna().sum()
+            if missing:
+                found = f"{missing:,} have none (an empty cell, or a text of dataset.missing)"
+                raise self._refused(key, f"must have a value of {name} in every row; {found}")
         return names
 
     def _check_encoding(self, key: str) -> None:
@@ -240,17 +242,16 @@ class Table(Dataset):
                 raise InputError(key, name, f"must be a column of {path}{near}; {_SKIP}")
 
         features = {*public} - {*self._named, *self.drop}
+        allowed = f"must have the label and the columns of {self.public}"
         for key in files.keys() - {"public"}:
-            absent = features.union([self.label]) - {*files[key]}
-            further = {*files[key]} - features - {*self._named, *self.drop}
-            allowed = f"must have the label and the columns of {self.public}"
+            absent = ", ".join(sorted(features.union([self.label]) - {*files[key]}))
+            further = ", ".join(sorted({*files[key]} - features - {*self._named, *self.drop}))
             if absent:
-                where = f"{', '.join(sorted(absent))} is missing; {_SKIP}"
-                raise self._refused(key, f"{allowed}; {where}")
+                raise self._refused(key, f"{allowed}; {absent} is missing; {_SKIP}")
             if further:
-                where = f"{', '.join(sorted(further))} is not in the public file"
                 remedy = "name it by dataset.group if it says whom a row is about"
-                raise self._refused(key, f"{allowed}; {where}: {remedy}, else by dataset.drop")
+                where = f"{further} is not in the public file: {remedy}, else by dataset.drop"
+                raise self._refused(key, f"{allowed}; {where}")
 
     @cached_property
     def _dropped(self) -> tuple[str | None, Set[str]]:
@@ -269,7 +270,7 @@ class Table(Dataset):
     def _classes(self) -> Sequence[str]:
         """The names of the classes, in order; by number, if all private labels are numbers."""
         labels = self._names["private"][self.label]
-        classes = [str(name) for name in self.classes or sorted(labels.unique())]
+        classes = list(map(str, self.classes or sorted(labels.unique())))
         if self.classes is None:
             if not 2 <= len(classes) <= max(20, len(labels) // 100):
                 found = f"it has {len(classes):,} different values in {len(labels):,} rows"
@@ -333,11 +334,15 @@ class Table(Dataset):
             columns = "a column whose values differ, beside label, group and id"
             raise self._refused("public", f"must have {columns}")
 
-        counts = Counter(column.kind for column in encoder.columns)
-        kinds = ", ".join(f"{kind}: {count}" for kind, count in counts.items())
         made = f"{len(encoder.features)} features, fitted on {len(public):,} public rows"
-        unused = [f"; {name} is not used: {why}" for name, why in encoder.unused.items()]
-        say(f"{made}; columns (dataset.columns corrects a kind): {kinds}{''.join(unused)}")
+        say(f"{made}; dataset.columns corrects the kind of a column")
+        kinds = defaultdict[str, list[str]](list)
+        for column in encoder.columns:
+            kinds[column.kind].append(column.name)
+        for kind, names in kinds.items():
+            say(f"{kind}: {shortened(', '.join(names))}")
+        for name, why in encoder.unused.items():
+            say(f"{name} is not used: {why}")
         warnings = tuple(doubts(inputs, encoder, self.group is not None))
         return replace(encoder, encoding=self.encoding, skip=self.skip), warnings
 

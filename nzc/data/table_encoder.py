@@ -10,6 +10,7 @@ from codecs import BOM_UTF8, BOM_UTF16_BE, BOM_UTF16_LE
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from datetime import datetime, timedelta
+from itertools import islice
 from pathlib import Path
 from typing import Any
 from warnings import catch_warnings
@@ -104,7 +105,7 @@ def read_table(
         raise ColumnError(f"its name must end in {', '.join((*_TEXT, _PARQUET[0], *_ARROW))}")
     with catch_warnings(action="error", category=pd.errors.ParserWarning):  # too many cells
         for chunk in chunks:
-            chunk.columns = [_column_name(name) for name in chunk.columns]
+            chunk.columns = chunk.columns.map(_column_name)
             if chunk.columns.has_duplicates:  # their name may be a record's, without a header
                 raise ColumnError("two columns have one name")
             yield chunk
@@ -133,7 +134,7 @@ def _csv_chunks(
     try:
         with get_handle(path, "r", encoding=encoding, compression="infer") as opened:
             file = opened.handle
-            lines = [file.readline() for _ in range(skip + _HEAD)]
+            lines = list(islice(file, skip + _HEAD))
             before, separator, header = _header(lines[skip:], expected)
             file.seek(0)
             for _ in range(skip + before):  # a quote in these lines would confuse pandas
@@ -265,14 +266,10 @@ class Column:
     def features(self) -> list[str]:
         """The names of its features: `age`, `age missing`, `admitted month`, `ward=ICU`."""
         if self.kind == CATEGORY:
-            values = ["missing" if value is None else value for value in self.values]
-            if self.other:
-                values.append("other")
-            return [f"{self.name}={value}" for value in values]
-        parts = [*self.parts]
-        if self.missing:
-            parts.append("missing")
-        return [f"{self.name} {part}".rstrip() for part in parts]
+            names = [f"{self.name}={value or 'missing'}" for value in self.values]
+            return [*names, f"{self.name}=other"] if self.other else names
+        names = [f"{self.name} {part}".rstrip() for part in self.parts]
+        return [*names, f"{self.name} missing"] if self.missing else names
 
     def encode(self, values: pd.Series) -> np.ndarray[Any, Any]:
         """Return float32 [rows, features]. ColumnError: a value is no number, or no date."""
@@ -323,8 +320,7 @@ class TableEncoder:
         if absent:
             raise ColumnError(f"the columns {', '.join(absent)} are missing")
         table = blanked(table, self.missing)
-        features = [column.encode(table[column.name]) for column in self.columns]
-        return np.concatenate(features, axis=1)
+        return np.concatenate([column.encode(table[column.name]) for column in self.columns], 1)
 
     def absent(self, table: pd.DataFrame) -> list[str]:
         """Return the columns that a table lacks."""

@@ -58,9 +58,6 @@ _DATE = re.compile(r"(\w+)([-/.]\s?|,?\s)(\w+)([-/.]\s?|,?\s)(\d+)(?:(?:T|,?\s+)
 _COMPACT = r"(?:19|20)[0-9]{2}(?:0[1-9]|1[0-2])(?:0[1-9]|[12][0-9]|3[01])"  # 20241231
 _PADDED = "0[0-9]+"  # 01067
 _SAMPLE = 200  # different values of a column that show whether all are worth a try
-#: From 3 to so many different whole numbers may be codes.
-_FEW = 12
-_SHOWN = 20  # columns that one line names
 #: Whole numbers between these are years, and no names.
 _YEARS = (1800, 2100)
 #: Days since 1970 of the first year that Excel would read in the last century if it has two digits.
@@ -102,7 +99,7 @@ class Guess:
     fitting: int
     rows: int
     unclear: int
-    others: Sequence[str]
+    others: pd.Series
 
     @property
     def nearly(self) -> bool:
@@ -143,21 +140,13 @@ def typed(kinds: Mapping[str, str]) -> str:
 def doubts(public: pd.DataFrame, encoder: TableEncoder, grouped: bool) -> Iterator[str]:
     """Yield where a guess may be wrong, and what to type then. Only public rows decide."""
     columns = {column.name: column for column in encoder.columns}
-    identifiers = [name for name, why in encoder.unused.items() if why.startswith(_IDENTIFIER)]
+    identifiers = []
     for name in public:
-        if name in columns and columns[name].kind != CATEGORY:
-            yield from _doubts_of_years(public[name], columns[name])
-        elif name not in identifiers and not (name in columns and columns[name].given):
-            yield from _doubts(public[name])
-
-    codes = [column.name for column in encoder.columns if _may_be_codes(column, public)]
-    if codes:
-        shown = codes[:_SHOWN]
-        names = ", ".join(shown)
-        if len(codes) > _SHOWN:
-            names += f" and {len(codes) - _SHOWN:,} others"
-        why = "whole numbers of few different values, or with equally many digits"
-        yield f"{names}: {why}; if they are codes, type {typed(dict.fromkeys(shown, CATEGORY))}"
+        column = columns.get(name)
+        if column is None and encoder.unused[name].startswith(_IDENTIFIER):
+            identifiers.append(name)
+        elif column is None or not column.given:
+            yield from _doubts(public[name], column)
     if identifiers and not grouped:
         group = "name one by dataset.group if it says whom a row is about"
         unless = "without it, ε protects one row only"
@@ -166,48 +155,36 @@ def doubts(public: pd.DataFrame, encoder: TableEncoder, grouped: bool) -> Iterat
         yield f"{names}: not used as features, {_IDENTIFIER}; {group}: {unless}; {kind}"
 
 
-def _doubts(values: pd.Series) -> Iterator[str]:
-    """Yield what to type for a column that is not used, or a category, and may be read wrong."""
+def _doubts(values: pd.Series, column: Column | None) -> Iterator[str]:
+    """Yield what to type for a column that may be read wrong; None: it is not used."""
+    if column is not None and column.kind != CATEGORY:
+        yield from _doubts_of_years(values, column.format or "")
+        return
     name = str(values.name)
     guess = _guess(values)
     if guess.unclear:
-        kinds = [typed({name: reading.typed}) for reading in guess.readings]
+        kinds = " or ".join(typed({name: reading.typed}) for reading in guess.readings)
         found = f"{guess.unclear:,} of {len(values):,} public values can be read in two ways"
-        yield f"{name} is not used, because {found}: type {' or '.join(kinds)}"
+        yield f"{name} is not used, because {found}: type {kinds}"
     elif guess.nearly:
         reading = guess.readings[0]
         wrong = guess.rows - guess.fitting
         found = f"{wrong:,} of {len(values):,} public values are no {plural(*reading)}"
         advice = f"type {typed({name: reading.typed})} to take such values as missing"
-        if any(re.match("[^#]*[0-9]", text) for text in guess.others):  # Excel has #DIV/0!
+        if guess.others.str.match("[^#]*[0-9]").any():  # Excel has #DIV/0!
             advice = f"write them alike in all files, or type {typed({name: CATEGORY})}"
         yield f"{name} is not used as a {reading.kind}, because {found}; {advice}"
 
 
-def _doubts_of_years(values: pd.Series, column: Column) -> Iterator[str]:
+def _doubts_of_years(values: pd.Series, format: str) -> Iterator[str]:
     """Yield a line if years of two digits are read as 2030 to 2068."""
-    if column.given or column.kind != DATE or "%y" not in (column.format or ""):
+    if "%y" not in format:
         return
-    late = int((measured(values, column.kind, column.format)["day"] >= _2030).sum())
+    late = int((measured(values, DATE, format)["day"] >= _2030).sum())
     if late:
         found = f"{late:,} of {len(values):,} public dates are read as 2030 to 2068"
         remedy = "if they are of the last century, write four digits"
-        yield f"{column.name} has years of two digits, and {found}: {remedy}"
-
-
-def _may_be_codes(column: Column, public: pd.DataFrame) -> bool:
-    """Return whether a column that was taken as numbers has few whole ones."""
-    if column.kind != NUMBER or column.format is not None or column.given:
-        return False
-    numbers = pd.Series(measured(public[column.name], NUMBER, None)[""]).dropna()
-    unique = np.sort(numbers.unique())
-    if len(unique) < 3 or (unique != np.floor(unique)).any():
-        return False
-    if len(unique) <= min(_FEW, len(numbers) / 5):
-        return True
-    digits = [len(str(int(abs(number)))) for number in unique[[0, -1]]]
-    alike = digits[0] == digits[1] >= 4 and len(unique) <= len(numbers) / 2
-    return alike and not _are_years(unique)
+        yield f"{values.name} has years of two digits, and {found}: {remedy}"
 
 
 def _are_years(numbers: Floats) -> bool:
@@ -220,16 +197,16 @@ def _fit(values: pd.Series, kind: str | None, categories: int) -> Column | str:
     if pd.api.types.infer_dtype(values, skipna=True) == "mixed":
         return "its values are lists or other objects"
     guess = _guess(values, kind)
-    if kind is None:
-        if guess.unclear:
-            return _UNCLEAR
-        if not guess.readings or guess.fitting < guess.rows:
-            return _category(values, categories, False, guess)
-    elif kind == CATEGORY:
-        return _category(values, categories, True, guess)
-
-    reading = guess.readings[0]
     given = kind is not None
+    if guess.unclear and not given:
+        return _UNCLEAR
+    if not guess.readings or (guess.fitting < guess.rows and not given):
+        return _category(values, categories, given, guess)
+    return _measures(values, guess.readings[0], given)
+
+
+def _measures(values: pd.Series, reading: Reading, given: bool) -> Column | str:
+    """Return the column of values that are numbers or dates, or why it is not used."""
     measures = measured(values, *reading, given)
     numbers = next(iter(measures.values()))
     missing = np.isnan(numbers)
@@ -239,19 +216,19 @@ def _fit(values: pd.Series, kind: str | None, categories: int) -> Column | str:
         why = _identifies(numbers)
         if why is not None:
             return why
-    parts = [part for part, array in measures.items() if np.nanmin(array) < np.nanmax(array)]
+    parts = []
+    means = []
+    spreads = []
+    for part, array in measures.items():
+        if np.nanmin(array) < np.nanmax(array):
+            mean, spread = moments(array)
+            parts.append(part)
+            means.append(float(mean))
+            spreads.append(float(spread))
     if not parts:
         return "one value only"
-    figures = [moments(measures[part]) for part in parts]
-    return Column(
-        str(values.name),
-        *reading,
-        parts,
-        tuple(float(mean) for mean, _ in figures),
-        tuple(float(spread) for _, spread in figures),
-        missing=bool(missing.any()),
-        given=given,
-    )
+    name = str(values.name)
+    return Column(name, *reading, parts, means, spreads, missing=bool(missing.any()), given=given)
 
 
 def _may_be_names(values: pd.Series, format: str | None) -> bool:
@@ -337,7 +314,7 @@ def _guess(values: pd.Series, kind: str | None = None) -> Guess:
 def _best(readings: Sequence[Reading], texts: pd.Series, rows: Ints) -> Guess:
     """Return those readings that fit the most rows, and take them differently."""
     if not readings:
-        return Guess([], 0, int(rows.sum()), 0, [])
+        return Guess([], 0, int(rows.sum()), 0, texts)
     numbers = np.array([reading.numbers(texts) for reading in readings])
     fits = np.isfinite(numbers) @ rows
     by_values: dict[bytes, int] = {}
@@ -348,7 +325,7 @@ def _best(readings: Sequence[Reading], texts: pd.Series, rows: Ints) -> Guess:
     differ = (np.nan_to_num(numbers[places], nan=np.inf) != np.nan_to_num(first, nan=np.inf)).any(0)
     unclear = int(rows[differ].sum()) if len(rows) > 1 else 0
     best = [readings[place] for place in places]
-    return Guess(best, int(fits.max()), int(rows.sum()), unclear, list(texts[np.isnan(first)]))
+    return Guess(best, int(fits.max()), int(rows.sum()), unclear, texts[np.isnan(first)])
 
 
 def _readings(values: pd.Series, texts: pd.Series, rows: Ints) -> list[Reading]:
@@ -370,8 +347,9 @@ def _readings(values: pd.Series, texts: pd.Series, rows: Ints) -> list[Reading]:
     if set(texts.str.lower()) <= {"true", "false"}:
         return []
     sample = texts[:_SAMPLE]
-    notations = [Reading(NUMBER, _notation(texts, rows, mark)) for mark in (POINTED, COMMAED)]
-    numbers = _fitting([Reading(NUMBER), *notations], sample)
+    pointed = Reading(NUMBER, _notation(texts, rows, POINTED))
+    commaed = Reading(NUMBER, _notation(texts, rows, COMMAED))
+    numbers = _fitting([Reading(NUMBER), pointed, commaed], sample)
     times = [Reading(NUMBER, TIME), Reading(DATE)]
     return numbers or _fitting([*times, *_date_readings(sample)], sample)
 

@@ -228,8 +228,9 @@ class Ledger:
             return None
         dataset, text = rows[0]
         facts: dict[str, Any] = json.loads(text)
-        own = {(dataset, key) for key in facts["entries"]}
-        entries = [entry for entry in self.entries(dataset) if (entry.dataset, entry.key) in own]
+        own = facts["entries"]
+        together = self.entries(dataset)
+        entries = [entry for entry in together if entry.dataset == dataset and entry.key in own]
         return dataset, facts, entries
 
     @contextmanager

@@ -106,7 +106,7 @@ class RunLedger:
         trials of other runs.
         """
         counted = list(self.entries.values())
-        trials = []
+        trials: list[LedgerEntry] = []
         if not counted:
             return counted, trials
         for entry in self.ledger.entries(self.dataset):

@@ -79,8 +79,8 @@ def generator(network: object, shape: tuple[int, ...]) -> nn.Module:
     """Return a new generator against `network`: its own, or the one that suits the shape."""
     # Perceptrons draw rough images, which a discriminator with convolutions soon recognises without
     # fail.
-    maps = {"gan_mlp": 0, "gan_cnn": 16, "gan_conv_small": 32, "gan_conv": 128}
-    width = maps[network if isinstance(network, str) and network in maps else _suiting(shape)]
+    maps: dict[object, int] = {"gan_mlp": 0, "gan_cnn": 16, "gan_conv_small": 32, "gan_conv": 128}
+    width = maps.get(network, maps[_suiting(shape)])
     made = _transposed(shape, width) if width else _perceptrons(shape)
     return made.to(memory_format=torch.channels_last)
 

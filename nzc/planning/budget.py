@@ -4,6 +4,7 @@ from bisect import bisect_left
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import cache, cached_property, partial
+from operator import attrgetter
 
 import numpy as np
 from scipy.special import bdtr
@@ -123,7 +124,7 @@ class Plan:
 
         good = [row for row in self.rows if self.is_good(row)]
         near = [row for row in self.rows if row not in good and self.is_good(row, _NEAR)]
-        near = sorted((row for row in near if row.aggregator == "gnmax"), key=_queries)
+        near = sorted((row for row in near if row.aggregator == "gnmax"), key=attrgetter("queries"))
         good += near[: bisect_left(near, True, key=lambda row: not self.is_good(refined(row)))]
         if good:
             return refined(max(good, key=lambda row: round(row.right)))
@@ -198,7 +199,3 @@ class Plan:
             unstable = np.minimum(mechanism.screen.cutoff - 1, before)
             reached = float(bdtr(unstable, before, 1 - answered).sum())
         return PlannedRun(name, {noise: value}, queries, answered * reached, right * reached)
-
-
-def _queries(row: PlannedRun) -> int:
-    return row.queries

@@ -60,7 +60,9 @@ def statement(
 def _facts(result: dict[str, Any], name: str, total: Total) -> dict[str, Any]:
     """Return privacy.json."""
     epsilon = result["epsilon"]
-    kinds = [kind for kind in ("published", "audited") if epsilon[kind] is not None]
+    stated = {"published": epsilon["published"]}
+    if epsilon["audited"] is not None:
+        stated["audited"] = epsilon["audited"]
     return {
         "name": name,
         **{key: result.get(key) for key in _FACTS},
@@ -68,7 +70,7 @@ def _facts(result: dict[str, Any], name: str, total: Total) -> dict[str, Any]:
         "teachers": result["teachers"]["count"],
         "asked": sum(part["asked"] for part in result["rounds"]),
         "answered": result["answered"],
-        "epsilon": {kind: epsilon[kind] for kind in kinds},
+        "epsilon": stated,
         "total": asdict(total),
         "public_files": (result["data"] or {}).get("public_files", {}),
         "versions": result["versions"],

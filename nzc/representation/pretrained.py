@@ -39,9 +39,13 @@ class Pretrained(Encoder):
     def __post_init__(self) -> None:
         if not isinstance(self.model, str):
             return
-        key = "weights" if self._is_torchvisions else "model"
-        file = self.weights if self._is_torchvisions else self.model
-        names = self._names.__members__ if self._is_torchvisions else {}
+        key = "model"
+        file: str | None = self.model
+        names = {}
+        if self._is_torchvisions:
+            key = "weights"
+            file = self.weights
+            names = self._names.__members__
         if file in names:
             digest = names[file].url
         elif file is not None and Path(file).is_file():

@@ -83,29 +83,36 @@ def about_labels(
     return lines
 
 
-def about_accuracy(accuracy: float | None, metrics: Metrics, tries: Remedies) -> list[str]:
-    """Return how the student's accuracy misleads: it guesses, or it misses classes."""
-    majority = metrics.majority
-    balanced = metrics.balanced_accuracy
-    if accuracy is None or majority is None or balanced is None:
-        return []
-    lines = []
+def about_accuracy(accuracy: float, metrics: Metrics, tries: Remedies) -> list[str]:
+    """Return that the student is no better than to guess, or always to answer one class."""
     present = [share for share in metrics.recall.values() if share is not None]
-    chance = 1 / len(present)
+    majority = metrics.majority or 0.0
+    balanced = metrics.balanced_accuracy or 0.0
+    chance = 1 / max(1, len(present))
     guesses = balanced <= chance + 0.01
-    if len(present) > 1 and (guesses or accuracy <= majority):
-        own = f"the student's accuracy is {percent(accuracy)} (balanced: {percent(balanced)})"
-        most = f"the most frequent class has {percent(majority)} (balanced: {percent(chance)})"
-        helps = " or ".join([tries.labels, *tries.rare])
-        if len(metrics.recall) == 2 and not guesses:
-            helps = "student.threshold=NUMBER, which trades recall for accuracy"
-        lines.append(f"{own}, and always answering {most}: try {helps}")
+    if len(present) < 2 or not (guesses or accuracy <= majority):
+        return []
+    own = f"the student's accuracy is {percent(accuracy)} (balanced: {percent(balanced)})"
+    most = f"the most frequent class has {percent(majority)} (balanced: {percent(chance)})"
+    helps = _any_of(tries.labels, *tries.rare)
+    if len(metrics.recall) == 2 and not guesses:
+        helps = "student.threshold=NUMBER, which trades recall for accuracy"
+    return [f"{own}, and always answering {most}: try {helps}"]
+
+
+def about_recall(metrics: Metrics, tries: Remedies) -> list[str]:
+    """Return which classes the student hardly ever recognises."""
     missed = [f"{name} ({percent(share)})" for name, share in metrics.lowest if share < _MISSED]
-    if missed:
-        why = f"the student recognises less than {percent(_MISSED)} of the rows of {some(missed)}"
-        helps = " or ".join(["student.threshold=balanced", *tries.rare[:1], "a larger ε"])
-        lines.append(f"{why}: try {helps}")
-    return lines
+    if not missed:
+        return []
+    why = f"the student recognises less than {percent(_MISSED)} of the rows of {some(missed)}"
+    helps = _any_of("student.threshold=balanced", *tries.rare[:1], "a larger ε")
+    return [f"{why}: try {helps}"]
+
+
+def _any_of(*choices: str) -> str:
+    *others, last = choices
+    return ", or ".join(filter(None, [", ".join(others), last]))
 
 
 def about_agreement(

@@ -40,7 +40,9 @@ def is_share(key: str) -> bool:
 
 def percent(value: float | None) -> str:
     """Return 87.4 %, or a dash for None."""
-    return "–" if value is None else f"{100 * value:.1f} %"
+    if value is None:
+        return "–"
+    return f"{100 * value:.1f} %"
 
 
 def number(value: float | None, key: str = "") -> str:

@@ -76,13 +76,17 @@ def masked_file(path: Path) -> str:
         return masked(text)
     tree = OmegaConf.to_container(OmegaConf.create(text))
     hidden = masked_tree(tree)
-    return text if hidden == tree else OmegaConf.to_yaml(OmegaConf.create(hidden))
+    if hidden == tree:
+        return text
+    return OmegaConf.to_yaml(OmegaConf.create(hidden))
 
 
 def read_overrides(folder: Path) -> list[str]:
     """Return the overrides that Hydra recorded for the run in `folder`, if it began."""
     path = folder / RECORDED / "overrides.yaml"
-    return [masked(text) for text in as_typed(OmegaConf.load(path))] if path.is_file() else []
+    if not path.is_file():
+        return []
+    return list(map(masked, as_typed(OmegaConf.load(path))))
 
 
 def as_typed(overrides: Any) -> list[str]:

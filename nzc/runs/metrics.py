@@ -111,7 +111,8 @@ class Metrics:
         values: dict[str, Any] = {}
         for name, measure in MEASURES.items():
             value = measure(answers)
-            values[name] = None if value is None else float(value)
+            if value is not None:
+                values[name] = float(value)
         recall: dict[str, float | None] = dict.fromkeys(names)
         for at in map(int, np.flatnonzero(answers.counts)):
             recall[names[at]] = float(answers.recall[at])
@@ -159,7 +160,9 @@ def share_right(labels: Ints, truth: Ints | None) -> float | None:
     if truth is None:
         return None
     known: Bools = (labels != ABSTAIN) & (truth != UNKNOWN)
-    return float((labels == truth)[known].mean()) if known.any() else None
+    if not known.any():
+        return None
+    return float((labels == truth)[known].mean())
 
 
 def evaluate(

@@ -251,13 +251,20 @@ class Execution:
             accuracy, metrics, failed = evaluate(self.student, splits, run.parts.metrics)
         warnings = self._warnings(accuracy, metrics, predicted) + failed
         _warn(warnings)
-        learned = None
+        warnings = [*run.warnings, *warnings]
+        facts = dict(self.facts)
+        if splits is not None:
+            facts |= {"data": splits.summary, "grouped_by": splits.grouped_by}
+            warnings = [*splits.warnings, *warnings]
         if splits is not None and self.labels is not None:
             labels = self.labels[: len(splits.public)]
-            learned = share_right(labels, splits.public.y)
+            facts["learned_accuracy"] = share_right(labels, splits.public.y)
             metrics = replace(metrics, agreement=share_right(labels, predicted))
-        entries = session.ledger.entries
         counted, trials = session.ledger.split()
+        entries = session.ledger.entries
+        if entries:
+            facts["ledger_trials"] = len(trials)
+            facts["ledger_releases"] = len(counted) - len(entries)
         self.stage.since_begun("total")
         return RunResult(
             dataset=run.parts.names["dataset"],
@@ -271,20 +278,15 @@ class Execution:
             teachers=self.votes.summary,
             epsilon=self.epsilon,
             rounds=self.rounds,
-            data=None if splits is None else splits.summary,
             unit=run.parts.teachers.unit(splits),
             bound=policy.bound,
             seconds=self.stage.seconds,
             versions=self.versions,
             metrics=metrics,
-            warnings=[*(splits.warnings if splits is not None else ()), *run.warnings, *warnings],
+            warnings=warnings,
             folder=self.folder,
-            ledger_trials=len(trials) if entries else None,
-            ledger_releases=len(counted) - len(entries) if entries else None,
-            grouped_by=None if splits is None else splits.grouped_by,
-            learned_accuracy=learned,
             individual=session.promise.individual,
-            **self.facts,
+            **facts,
             **arrays,
         )
 
@@ -302,7 +304,9 @@ class Execution:
         lines = advice.about_classes(run.splits, names)
         if self.rounds:
             lines += advice.about_labels(session.released, self.labels, names, tries)
-        lines += advice.about_accuracy(accuracy, metrics, tries)
+        if accuracy is not None:
+            lines += advice.about_accuracy(accuracy, metrics, tries)
+            lines += advice.about_recall(metrics, tries)
         if self.student is not None and self.labels is not None and predicted is not None:
             labels = self.labels[: len(predicted)]
             right = np.ones(len(labels))

@@ -142,7 +142,7 @@ class RunResult:
     teachers: dict[base.SummaryKey, float | int | None]
     epsilon: Epsilon
     rounds: list[RoundResult]
-    data: dict[splits.SummaryKey, Any] | None
+    data: dict[splits.SummaryKey, Any] | None = None
     neighbours: str
     unit: str
     bound: str

@@ -12,7 +12,7 @@ from inspect import ismethod, signature
 from pathlib import Path
 from typing import Any
 
-_INSTALLED = tuple(Path(sysconfig.get_path(name)) for name in ("stdlib", "purelib", "platlib"))
+_INSTALLED = {Path(sysconfig.get_path(name)) for name in ("stdlib", "purelib", "platlib")}
 
 
 def source_digest(*modules: str, follow: bool = True) -> str:
@@ -20,7 +20,7 @@ def source_digest(*modules: str, follow: bool = True) -> str:
 
     Only modules of nzc count, and those beside one of a user's own `modules`.
     """
-    homes = [path.parent for path in map(_file, modules) if path is not None]
+    homes = {path.parent for path in map(_file, modules) if path is not None}
     trees: dict[str, str] = {}
     todo = list(modules)
     while todo:
@@ -31,7 +31,7 @@ def source_digest(*modules: str, follow: bool = True) -> str:
         path = _file(module)
         if path is None:
             continue
-        if module.partition(".")[0] == "nzc" or any(home in path.parents for home in homes):
+        if module.partition(".")[0] == "nzc" or not homes.isdisjoint(path.parents):
             trees[module], imported = _parsed(module, path, path.stat().st_mtime_ns)
             if follow:
                 todo += imported
@@ -42,7 +42,9 @@ def source_digest(*modules: str, follow: bool = True) -> str:
 def _parsed(module: str, path: Path, modified: int) -> tuple[str, list[str]]:
     """Return the syntax tree of a module as text, and the modules in Python that it imports."""
     tree = ast.parse(path.read_text(encoding="utf-8"))
-    package = module if path.name == "__init__.py" else module.rpartition(".")[0]
+    package = module.rpartition(".")[0]
+    if path.name == "__init__.py":
+        package = module
     names: list[str] = []
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
@@ -62,7 +64,7 @@ def describe(value: Any) -> Any:
     if isinstance(value, int | float | str | None):
         return value
     if isinstance(value, list | tuple):
-        return [describe(item) for item in value]
+        return list(map(describe, value))
     if isinstance(value, dict):
         return {str(key): describe(item) for key, item in value.items()}
     if isinstance(value, partial):
@@ -82,8 +84,10 @@ def describe(value: Any) -> Any:
 
 def _held_by(function: Any) -> dict[str, Any]:
     """Return what a function takes from its closure, and the object that a method belongs to."""
-    cells = [cell.cell_contents for cell in getattr(function, "__closure__", None) or ()]
-    held = [content for content in cells if content is not function]
+    held = []
+    for cell in getattr(function, "__closure__", None) or ():
+        if cell.cell_contents is not function:
+            held.append(cell.cell_contents)
     if ismethod(function):
         held.append(function.__self__)
     return {"holds": describe(held)} if held else {}
@@ -102,7 +106,7 @@ def _named(kind: Any) -> dict[str, Any]:
     """Return the name of a class or function, and its source, or the version of its package."""
     name = f"{kind.__module__}.{kind.__qualname__}"
     path = _file(kind.__module__)
-    if path is not None and not any(folder in path.parents for folder in _INSTALLED):
+    if path is not None and _INSTALLED.isdisjoint(path.parents):
         return {"class": name, "source": source_digest(kind.__module__)}
     package = import_module(kind.__module__.partition(".")[0])
     return {"class": name, "version": getattr(package, "__version__", None)}
@@ -115,4 +119,6 @@ def _file(module: str) -> Path | None:
         path = loaded or getattr(find_spec(module), "origin", None)
     except (ImportError, ValueError):
         return None
-    return Path(path) if path is not None and path.endswith(".py") else None
+    if path is None or not path.endswith(".py"):
+        return None
+    return Path(path)

@@ -55,7 +55,9 @@ class PredictionStore:
     ) -> None:
         self.root = Path(root)
         self.wait = wait
-        self.ledger = self.root / "ledger.db" if ledger is None else Path(ledger).absolute()
+        self.ledger = self.root / "ledger.db"
+        if ledger is not None:
+            self.ledger = Path(ledger).absolute()
         self._folder = self.root / "predictions"
 
     def has(self, request: dict[str, Any]) -> bool:

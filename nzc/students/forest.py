@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 import torch
 from torch import Tensor, nn
+from torch.nn.utils.rnn import pad_sequence
 
 from nzc.settings import Count
 from nzc.students.sklearn import LEAST, SklearnStudent, features
@@ -39,23 +40,26 @@ class TreeNetwork(nn.Module):
 
     def __init__(self, forest: Any, classes: int) -> None:
         super().__init__()
+        feature = []
+        threshold = []
+        branches = []  # [nodes, 2]: right and left
+        share = []
         trees = [estimator.tree_ for estimator in forest.estimators_]
         self.depth = max(tree.max_depth for tree in trees)
-        nodes = max(tree.node_count for tree in trees)
-        self.feature = nn.Buffer(torch.zeros(len(trees), nodes, dtype=torch.int64))
-        self.threshold = nn.Buffer(torch.zeros(len(trees), nodes, dtype=torch.float64))
-        self.share = nn.Buffer(torch.zeros(len(trees), nodes, classes, dtype=torch.float64))
-        itself = torch.arange(nodes)[:, None].repeat(len(trees), 1, 2)
-        self.branches = nn.Buffer(itself)  # [trees, nodes, 2]: right and left
-        for number, tree in enumerate(trees):
-            inner = np.flatnonzero(tree.children_left >= 0)
+        for tree in trees:
+            itself = np.arange(tree.node_count)[:, None]
             children = np.stack([tree.children_right, tree.children_left], axis=1)
             counts = tree.value[:, 0]
-            shares = self.share[number, : tree.node_count].numpy()
-            self.feature[number, inner] = torch.from_numpy(tree.feature[inner])
-            self.threshold[number, inner] = torch.from_numpy(tree.threshold[inner])
-            self.branches[number, inner] = torch.from_numpy(children[inner])
+            shares = np.zeros((tree.node_count, classes))
             shares[:, forest.classes_] = counts / counts.sum(axis=1, keepdims=True)
+            feature.append(torch.tensor(tree.feature).clamp(min=0))  # a leaf has none
+            threshold.append(torch.tensor(tree.threshold))
+            branches.append(torch.from_numpy(np.where(children < 0, itself, children)))
+            share.append(torch.from_numpy(shares))
+        self.feature = nn.Buffer(pad_sequence(feature, batch_first=True))
+        self.threshold = nn.Buffer(pad_sequence(threshold, batch_first=True))
+        self.branches = nn.Buffer(pad_sequence(branches, batch_first=True))
+        self.share = nn.Buffer(pad_sequence(share, batch_first=True))
 
     def forward(self, x: Tensor) -> Tensor:
         rows = features(x)

@@ -2,20 +2,21 @@
 
 from itertools import cycle
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pandas
 from matplotlib.axes import Axes
 from matplotlib.axis import Axis
-from matplotlib.ticker import LogLocator, NullLocator, PercentFormatter
+from matplotlib.figure import Figure
+from matplotlib.ticker import LogLocator, NullLocator
 from matplotlib.transforms import blended_transform_factory
 from pandas import DataFrame, Series
 
 from nzc.runs.curves import AXES, read_curves
 from nzc.runs.formatting import axis_name, heading, is_share
 from nzc.runs.plots import COSTS, LINES, SIZE, new_figure
-from nzc.sweeps.spec import SweepFigure, whole_key
+from nzc.sweeps.spec import SweepFigure
 
 _LOG_FROM = 20  # an axis is logarithmic where its values differ by so large a factor
 _INSIDE = 4  # up to so many lines the legend is inside the axes
@@ -26,126 +27,137 @@ def caption_of(figure: SweepFigure) -> str:
     if figure.curve is not None:
         x, y = AXES[figure.curve]
         return f"{y} against {x}, one line per run."
-    y = " and ".join(heading(whole_key(key)) for key in figure.y)
-    caption = f"{y} against {heading(whole_key(figure.x))}"
+    caption = f"{' and '.join(map(heading, figure.y))} against {heading(figure.x)}"
     if figure.by:
-        caption += f", one line per {' and '.join(heading(whole_key(key)) for key in figure.by)}"
+        caption += f", one line per {' and '.join(map(heading, figure.by))}"
     return f"{caption}; of several seeds the mean, from the smallest to the largest."
 
 
 def plot(figure: SweepFigure, jobs: DataFrame, folder: Path) -> None:
     """Write a figure of finished jobs into figures/ below `folder`, unless it would be empty."""
-    points = curve_points(figure.curve, jobs) if figure.curve else points_of(figure, jobs)
-    if not np.isfinite(points[["x", "y"]].to_numpy()).all(axis=1).any():
+    points = points_of(figure, jobs)
+    if not (np.isfinite(points["x"]) & np.isfinite(points["y"])).any():
         return
     with new_figure(folder, figure.name) as axes:
-        if figure.curve is not None:
-            draw_curves(axes, figure.curve, points)
-        else:
-            draw_lines(axes, figure, points)
+        draw(axes, figure, points)
         if figure.ylim is not None:
             axes.set_ylim(figure.ylim)
 
 
 def points_of(figure: SweepFigure, jobs: DataFrame) -> DataFrame:
-    """Return a point for each run and each y, means over seeds; without runs that lack a value.
+    """Return the points of a figure, without those that lack a value.
 
-    Columns: line, x, y, low and high (of the seeds), and paper (the printed y).
+    Columns: line, its name; run, of which each has a line of its own; x and y; low and high, of
+    seeds; paper, the printed y. Of keys a point is the mean of the seeds of a run.
     """
+    parts = [DataFrame(columns=["line", "name", "run", "x", "y", "paper"])]
+    if figure.curve is not None:
+        for job in jobs.to_dict("records"):
+            curves = read_curves(job["folder"])
+            if figure.curve in curves:
+                x, y = curves[figure.curve]
+                parts.append(DataFrame({"line": job["name"], "run": job["job"], "x": x, "y": y}))
+        points = pandas.concat(parts).astype({"x": float, "y": float})
+        return points.assign(low=np.nan, high=np.nan)
     hue = Series("", index=jobs.index)
-    for key in map(whole_key, figure.by):
-        values = jobs[key].map(lambda value, key=key: _label(key, value))
+    for key in figure.by:
+        values = jobs.get(key, Series("", index=jobs.index)).map(
+            lambda value, key=key: _label(key, value)
+        )
         hue = (hue + ", " + values).str.strip(", ")
-    points = []
-    for key in map(whole_key, figure.y):
-        line = hue if hue.any() else Series(heading(key), index=jobs.index)
-        if hue.any() and len(figure.y) > 1:
-            line = hue + f", {heading(key)}"
-        run = DataFrame({"line": line, "name": jobs["name"]})
-        for column, source in (("x", whole_key(figure.x)), ("y", key), ("paper", f"paper.{key}")):
+    for key in figure.y:
+        line = hue
+        if len(figure.y) > 1 or not figure.by:
+            line = (hue + f", {heading(key)}").str.strip(", ")
+        part = DataFrame({"line": line, "name": jobs["name"], "run": 0})
+        for column, source in (("x", figure.x), ("y", key), ("paper", f"paper.{key}")):
             values = jobs.get(source, Series(np.nan, index=jobs.index))
-            run[column] = pandas.to_numeric(values, errors="coerce")
-        points.append(run.dropna(subset=["x", "y"]))
-    runs = pandas.concat(points).groupby(["line", "name"], sort=False)
-    return runs.agg(
-        x=("x", "mean"),
-        y=("y", "mean"),
-        low=("y", "min"),
-        high=("y", "max"),
-        paper=("paper", "max"),
-    ).reset_index()
+            part[column] = pandas.to_numeric(values, errors="coerce")
+        parts.append(part)
+    points = pandas.concat(parts).astype({"x": float, "y": float, "paper": float})
+    points = points.assign(low=points["y"], high=points["y"]).dropna(subset=["x", "y"])
+    of_seeds = {"x": "mean", "y": "mean", "low": "min", "high": "max", "paper": "max"}
+    return points.groupby(["line", "run", "name"], sort=False).agg(of_seeds).reset_index()
 
 
 def _label(key: str, value: object) -> str:
     """Return the part of a line's name that says the value of a key; empty where a run has none."""
     if value is None or value != value:
         return ""
-    return value if isinstance(value, str) else f"{heading(key)} {value}"
+    if isinstance(value, str):
+        return value
+    return f"{heading(key)} {value}"
 
 
-def draw_lines(axes: Axes, figure: SweepFigure, points: DataFrame) -> None:
-    """Draw each line with a band over its seeds; hollow markers are the paper's values."""
-    for (name, line), style in zip(points.groupby("line", sort=False), cycle(LINES), strict=False):
-        inside = np.isfinite(line["x"]) & np.isfinite(line["y"])
-        seen = line[inside].sort_values("x")
-        axes.plot(seen["x"], seen["y"], **style, label=name)
-        axes.vlines(seen["x"], seen["low"], seen["high"], style["color"], alpha=0.4)
-        hollow = {"markerfacecolor": "white", "linestyle": "none", "zorder": 3}
-        axes.plot(seen["x"], seen["paper"], **style | hollow)
-        for _, point in line[~inside].iterrows():
-            _infinite(axes, point["x"], point["y"], style)
-    keys = [whole_key(key) for key in figure.y]
-    axes.set_xlabel(axis_name(whole_key(figure.x)))
-    names = ["ε" if key.startswith("epsilon") else axis_name(key) for key in keys]
-    axes.set_ylabel(" · ".join(dict.fromkeys(names)))
-    _scale(axes, "x", points["x"])
-    if all(is_share(key) for key in keys):
-        axes.yaxis.set_major_formatter(PercentFormatter(1, symbol=""))
-    else:
-        _scale(axes, "y", points["y"])
-    title = "hollow: the paper" if points["paper"].notna().any() else None
-    _legend(axes, points["line"].nunique(), title)
+def draw(axes: Axes, figure: SweepFigure, points: DataFrame) -> None:
+    """Draw the lines, with bars over seeds; hollow markers are the paper's values.
+
+    Lines of one name, such as curves of several seeds, have one style.
+    """
+    drawn: dict[str, Any] = {}
+    if figure.curve is not None:
+        drawn = {"markevery": 0.15}
+        if figure.curve not in COSTS:
+            drawn["drawstyle"] = "steps-post"
+    names = points["line"].unique()
+    for name, style in zip(names, cycle(LINES), strict=False):
+        label = name
+        for _, line in points[points["line"] == name].groupby("run", sort=False):
+            inside = np.isfinite(line["x"]) & np.isfinite(line["y"])
+            seen = line[inside].sort_values("x", kind="stable")
+            x = seen["x"]
+            axes.plot(x, seen["y"], **style, **drawn, label=label)
+            axes.vlines(x, seen["low"], seen["high"], style["color"], alpha=0.4)
+            hollow = {"markerfacecolor": "white", "linestyle": "none", "zorder": 3}
+            axes.plot(x, seen["paper"], **style | hollow)
+            label = None
+            if figure.curve is None:
+                for _, point in line[~inside].iterrows():
+                    _mark_infinite(axes, point["x"], point["y"], style)
+    _label_axes(axes, figure, points)
+    title = None
+    if points["paper"].notna().any():
+        title = "hollow: the paper"
+    if len(names) > 1 or title is not None:
+        legend = axes.legend(title=title, title_fontsize=8, handlelength=3)
+        if len(names) > _INSIDE:
+            cast(Figure, axes.figure).set_figwidth(1.35 * SIZE[0])
+            legend.set_loc("upper left")
+            legend.set_bbox_to_anchor((1.05, 1), axes.transAxes)  # with room for marks at the edge
 
 
-def _infinite(axes: Axes, x: float, y: float, style: dict[str, Any]) -> None:
+def _mark_infinite(axes: Axes, x: float, y: float, style: dict[str, Any]) -> None:
     """Mark a point that is infinite in x or y at the edge of the axes."""
-    place = (x if np.isfinite(x) else 1.0, y if np.isfinite(y) else 1.0)
-    edge = blended_transform_factory(
-        axes.transData if np.isfinite(x) else axes.transAxes,
-        axes.transData if np.isfinite(y) else axes.transAxes,
-    )
+    place = [1.0, 1.0]
+    transforms = [axes.transAxes, axes.transAxes]
+    for coordinate, value in enumerate((x, y)):
+        if np.isfinite(value):
+            place[coordinate] = value
+            transforms[coordinate] = axes.transData
+    edge = blended_transform_factory(*transforms)
     axes.plot(*place, **style, transform=edge, clip_on=False)
     axes.annotate("∞", place, (4, 4), xycoords=edge, textcoords="offset points")
 
 
-def curve_points(curve: str, jobs: DataFrame) -> DataFrame:
-    """Return the points of a curve of each run that has it: name, job, x and y."""
-    parts = [DataFrame(columns=["name", "job", "x", "y"])]
-    for job in jobs.to_dict("records"):
-        curves = read_curves(job["folder"])
-        if curve in curves:
-            x, y = curves[curve]
-            parts.append(DataFrame({"name": job["name"], "job": job["job"], "x": x, "y": y}))
-    return pandas.concat(parts).astype({"x": float, "y": float})
-
-
-def draw_curves(axes: Axes, curve: str, points: DataFrame) -> None:
-    """Draw a curve of each run. Runs of one name, which differ in their seed, have one style."""
-    names = points["name"].unique().tolist()
-    shape = "default" if curve in COSTS else "steps-post"
-    for (name, job), run in points.groupby(["name", "job"], sort=False):
-        style = LINES[names.index(name) % len(LINES)]
-        first = job == points["job"][points["name"] == name].iloc[0]
-        label = name if first else None
-        axes.plot(run["x"], run["y"], **style, label=label, drawstyle=shape, markevery=0.15)
-    axes.set(xlabel=AXES[curve][0], ylabel=AXES[curve][1])
-    if is_share(curve):
-        axes.yaxis.set_major_formatter(PercentFormatter(1, symbol=""))
-    ends = points.groupby("job")["x"].max()
-    if ends.max() >= _LOG_FROM * ends.min():  # lengths differ too much for a linear scale
-        axes.set_xscale("symlog", linthresh=1)
-        axes.xaxis.set_major_formatter("{x:,g}")
-    _legend(axes, len(names))
+def _label_axes(axes: Axes, figure: SweepFigure, points: DataFrame) -> None:
+    """Name the axes, and scale them."""
+    if figure.curve is not None:
+        axes.set(xlabel=AXES[figure.curve][0], ylabel=AXES[figure.curve][1])
+        ends = points.groupby("run")["x"].max()
+        if ends.max() >= _LOG_FROM * ends.min():  # lengths differ too much for a linear scale
+            axes.set_xscale("symlog", linthresh=1)
+            axes.xaxis.set_major_formatter("{x:,g}")
+    else:
+        axes.set_xlabel(axis_name(figure.x))
+        ylabel = " · ".join(dict.fromkeys(map(axis_name, figure.y)))
+        if all(key.startswith("epsilon") for key in figure.y):
+            ylabel = "ε"
+        axes.set_ylabel(ylabel)
+        _scale(axes, "x", points["x"])
+        _scale(axes, "y", points["y"])
+    if all(map(is_share, figure.y or [figure.curve])):
+        axes.set_yscale("linear")
+        axes.yaxis.set_major_formatter(lambda share, _: f"{100 * share:g}")
 
 
 def _scale(axes: Axes, name: str, values: Series) -> None:
@@ -157,16 +169,3 @@ def _scale(axes: Axes, name: str, values: Series) -> None:
         axis.set_major_locator(LogLocator(subs=(1, 2, 5)))
         axis.set_minor_locator(NullLocator())
     axis.set_major_formatter("{x:,g}")
-
-
-def _legend(axes: Axes, lines: int, title: str | None = None) -> None:
-    """Draw the legend inside the axes, or beside them where there are many lines."""
-    if lines > _INSIDE:
-        axes.figure.set_figwidth(1.35 * SIZE[0])
-        place = {
-            "loc": "upper left",
-            "bbox_to_anchor": (1.05, 1),
-        }  # with room for marks at the edge
-        axes.legend(title=title, title_fontsize=8, handlelength=3, **place)
-    elif lines > 1 or title:
-        axes.legend(title=title, title_fontsize=8, handlelength=3)

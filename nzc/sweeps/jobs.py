@@ -17,7 +17,7 @@ from nzc.runs.layout import (
     read_overrides,
     with_infinity,
 )
-from nzc.sweeps.spec import SweepRow, whole_key
+from nzc.sweeps.spec import SweepRow
 from nzc.validation import masked, masked_tree
 
 if TYPE_CHECKING:
@@ -35,7 +35,10 @@ def write_jobs(folder: Path, jobs: Iterable[Mapping[str, Any]]) -> None:
 
 def _planned(folder: Path) -> list[dict[str, Any]]:
     path = folder / JOBS
-    return json.loads(path.read_text(encoding="utf-8")) if path.is_file() else []
+    if not path.is_file():
+        return []
+    jobs: list[dict[str, Any]] = json.loads(path.read_text(encoding="utf-8"))
+    return jobs
 
 
 def job_folders(folder: Path) -> dict[int, Path]:
@@ -80,10 +83,11 @@ def read_jobs(folder: Path, keys: Sequence[str] = ()) -> "DataFrame":
             "overrides": job["overrides"],
         }
         if record["error"] is None:
-            record |= _result(folders[number], row, [key for key in keys if key not in record])
+            record = _result(folders[number], row, keys) | record
         records.append(record)
-    # Whole numbers stay whole in columns of objects.
-    return DataFrame(records, columns=None if records else ["name", "error"], dtype=object)
+    if not records:
+        return DataFrame(columns=["name", "error"])
+    return DataFrame(records, dtype=object)  # whole numbers stay whole
 
 
 def _result(folder: Path, row: SweepRow, keys: Sequence[str]) -> dict[str, Any]:
@@ -91,11 +95,14 @@ def _result(folder: Path, row: SweepRow, keys: Sequence[str]) -> dict[str, Any]:
     text = (folder / RESULT).read_text(encoding="utf-8")
     result = flatten(json.loads(text, object_hook=with_infinity))
     config = OmegaConf.load(folder / ".hydra" / "config.yaml")
-    for key in map(whole_key, keys):
+    for key in keys:
         if key not in result:
             value = OmegaConf.select(config, key)
-            result[key] = None if OmegaConf.is_config(value) else value
-    return result | {f"paper.{whole_key(key)}": value for key, value in row.paper.items()}
+            if not OmegaConf.is_config(value):
+                result[key] = value
+    for key, value in row.paper.items():
+        result[f"paper.{key}"] = value
+    return result
 
 
 def is_seed(override: str) -> bool:
@@ -132,7 +139,7 @@ def _error(folder: Path) -> str | None:
 def _common(jobs: Iterable[Mapping[str, Any]]) -> set[str]:
     """Return the overrides that all jobs have."""
     overrides = [set(job["overrides"]) for job in jobs]
-    return set.intersection(*overrides) if overrides else set()
+    return set.intersection(*overrides or [set()])
 
 
 def _name(row: SweepRow, overrides: Iterable[str], common: set[str]) -> str:

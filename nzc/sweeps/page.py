@@ -30,8 +30,9 @@ def write_page(sweep: Sweep) -> Path:
     jobs: list[dict[str, Any]] = sweep.jobs.where(sweep.jobs.notna(), None).to_dict("records")
     done = [job for job in jobs if job["error"] is None]
     typed = sweep.config.hydra.overrides
-    # The sweep file says MULTIRUN.
-    single = ["hydra.mode=RUN"] if sweep.config.hydra.runtime.choices.get("sweeps") else []
+    single = []
+    if sweep.config.hydra.runtime.choices.get("sweeps"):
+        single = ["hydra.mode=RUN"]  # the sweep file says MULTIRUN
     images = {}
     for figure in sweep.spec.figures:
         path = sweep.folder / FIGURES / f"{figure.name}.svg"
@@ -116,7 +117,9 @@ def _best(done: list[dict[str, Any]]) -> dict[str, Any] | None:
 
     def epsilon(job: dict[str, Any]) -> float:
         published = job["epsilon.published"]
-        return math.inf if published is None else float(published)
+        if published is None:
+            return math.inf
+        return float(published)
 
     candidates = [job for job in done if math.isfinite(epsilon(job))] or done
     fair = "accuracy"

@@ -27,11 +27,24 @@ _MACHINERY = {
     *("sweeps", "hydra", "paths", "tracking", "trainer", "figures", "metrics", "audit", "rng"),
     *("objective", "root", "path", "labels", "seed", "parallel", "stacked", "only"),
 }
-#: One key or a list of keys.
-Keys = Annotated[
-    tuple[str, ...],
-    BeforeValidator(lambda value: value if isinstance(value, list | tuple) else [value]),
-]
+
+
+@cache
+def whole_key(key: str) -> str:
+    """Return the key of result.json that `key` ends: mean_accuracy → teachers.mean_accuracy."""
+    keys = result_keys()
+    if key in keys:
+        return key
+    return next((name for name in keys if name.endswith(f".{key}")), key)
+
+
+def _listed(value: Any) -> Any:
+    return [value] if isinstance(value, str) else value
+
+
+#: A key of a run, and one key or a list of keys.
+Key = Annotated[str, AfterValidator(whole_key)]
+Keys = Annotated[tuple[Key, ...], BeforeValidator(_listed)]
 
 
 def _known_curve(name: str) -> str:
@@ -53,7 +66,7 @@ class SweepRow(_Entry):
 
     name: str | None = None
     set: list[str] = []
-    paper: dict[str, Any] = {}
+    paper: dict[Key, Any] = {}
     point: list[str] = []
 
     @property
@@ -72,7 +85,7 @@ class SweepFigure(_Entry):
     """
 
     name: Annotated[str, Field(pattern=r"^[\w-]+$")]
-    x: str = ""
+    x: Key = ""
     y: Keys = ()
     by: Keys = ()
     curve: Annotated[str, AfterValidator(_known_curve)] | None = None
@@ -81,7 +94,7 @@ class SweepFigure(_Entry):
     @property
     def keys(self) -> list[str]:
         """All keys that the figure names."""
-        return [key for key in (self.x, *self.y, *self.by) if key]
+        return list(filter(None, [self.x, *self.y, *self.by]))
 
     @model_validator(mode="after")
     def _complete(self) -> "SweepFigure":
@@ -116,7 +129,9 @@ class SweepSpec(BaseModel):
 
 def spec_of(config: Any) -> SweepSpec:
     """Return the section `sweep` of a composed configuration; InputError: it is not valid."""
-    section = OmegaConf.to_container(config.sweep, resolve=False) if config.sweep else {}
+    section: Any = {}
+    if config.sweep:
+        section = OmegaConf.to_container(config.sweep, resolve=False)
     for name, value in section.items():
         known = get_close_matches(str(name), SweepSpec.model_fields, n=1, cutoff=0.7)
         if known and known != [name]:
@@ -143,15 +158,6 @@ def changed_settings(config: Any) -> list[str]:
     return changed
 
 
-@cache
-def whole_key(key: str) -> str:
-    """Return the key of result.json that `key` ends: mean_accuracy → teachers.mean_accuracy."""
-    keys = result_keys()
-    if key in keys:
-        return key
-    return next((name for name in keys if name.endswith(f".{key}")), key)
-
-
 def check_keys(spec: SweepSpec, configs: Sequence[DictConfig]) -> list[InputError]:
     """Return what is wrong with the keys of rows, figures and columns.
 
@@ -164,31 +170,32 @@ def check_keys(spec: SweepSpec, configs: Sequence[DictConfig]) -> list[InputErro
         settings.update(key for key, value in tree.items() if value is not None)
     own_metrics = {".".join(key.split(".")[:2]) for key in settings if key.startswith("metrics.")}
     results = {*result_keys(), *own_metrics, "epsilon"}  # the paper's ε, whatever bound it is
+    known = {*results, *settings, "run", "row"}
     errors = []
+
+    def require(place: str, key: str, value: Any, names: set[str], allowed: str) -> None:
+        sections = tuple(filter(lambda name: name.endswith("."), names))
+        if key not in names and not key.startswith(sections):
+            errors.append(InputError(place, value, f"{allowed}{_near(key, names)}"))
+
     for number, row in enumerate(spec.rows):
         for key, value in row.paper.items():
-            if not _is_known(key, results):
-                allowed = f"must be for a key of result.json{_near(key, results)}"
-                errors.append(InputError(f"sweep.rows.{number}.paper.{key}", value, allowed))
+            place = f"sweep.rows.{number}.paper.{key}"
+            require(place, key, value, results, "must be for a key of result.json")
     names = [figure.name for figure in spec.figures]
-    for name in sorted({name for name in names if names.count(name) > 1}):
-        errors.append(InputError("sweep.figures.name", name, "must be the name of one figure only"))
-    known = {*results, *settings, "run", "row"}
+    for name in dict.fromkeys(names):
+        if names.count(name) > 1:
+            errors.append(InputError("sweep.figures.name", name, "must be the name of one figure"))
     for place, keys in spec.keys.items():
         for key in keys:
-            if not _is_known(key, known):
-                allowed = "must have keys of result.json, or of the configuration with a value"
-                errors.append(InputError(place, key, f"{allowed}{_near(key, known)}"))
+            allowed = "must have keys of result.json, or of the configuration with a value"
+            require(place, key, key, known, allowed)
     return errors
-
-
-def _is_known(key: str, known: Iterable[str]) -> bool:
-    """Return whether a key is known, or of a section whose keys depend on the run."""
-    sections = tuple(name for name in known if name.endswith("."))
-    return whole_key(key) in known or key.startswith(sections)
 
 
 def _near(key: str, known: Iterable[str]) -> str:
     """Return a hint at the known key that is meant; empty: none is near."""
-    longer = sorted(name for name in known if name.endswith(f".{key}"))
-    return f"; did you mean {longer[0]}?" if longer else nearest(key, known)
+    for name in sorted(known):
+        if name.endswith(f".{key}"):
+            return f"; did you mean {name}?"
+    return nearest(key, known)

@@ -10,7 +10,7 @@ from typing import Any
 
 import pandas
 from omegaconf import OmegaConf
-from pandas import DataFrame, Series
+from pandas import DataFrame, Index, Series
 from rich.console import Console, ConsoleOptions, RenderResult
 from rich.table import Table
 from rich.text import Text
@@ -20,7 +20,7 @@ from nzc.runs.layout import SWEEP, TABLE_CSV
 from nzc.runs.metrics import Metrics, unequal_classes
 from nzc.storage.files import write_private
 from nzc.sweeps.jobs import read_jobs
-from nzc.sweeps.spec import changed_settings, name_of, spec_of, whole_key
+from nzc.sweeps.spec import changed_settings, name_of, spec_of
 from nzc.validation import InputError
 
 #: Columns at the end of the table. The ledger's sums also count what came before a run, and the
@@ -79,37 +79,24 @@ class SweepTable:
         done = jobs[jobs["error"].isna()].astype(object)
         done = done.where(done.notna(), None)
         runs = done.groupby("name", sort=False)
-        named = [whole_key(key) for key in columns]
-        self.cells = DataFrame(index=runs.size().index)
-        for key in _keys(done, [*named, *map(whole_key, drawn)]):
-            title = heading(key)
+        seeds = runs.size()
+        self.cells = DataFrame(index=seeds.index)
+        for key in _keys(done, [*columns, *drawn]):
+            name = heading(key)
             if f"paper.{key}" in done:
-                paper = runs[f"paper.{key}"].agg(partial(_paper_cell, key))
-                if (paper != NOTHING).any():
-                    self.cells[f"{title}: paper"] = paper
-                    title += ": measured"
-            measured = NOTHING
+                self.cells[f"{name}: paper"] = runs[f"paper.{key}"].agg(partial(_paper_cell, key))
+                name += ": measured"
+            measured = Series(NOTHING, index=seeds.index)
             if key in done:
                 measured = runs[key].agg(partial(cell, key))
-            self.cells[title] = measured
-            known = (self.cells[title] != NOTHING).any() and not self._repeats(title)
-            if not known and key not in named:
-                del self.cells[title]
-        if self.warnings:
-            warned = runs["warnings"].agg(lambda values: sum(map(bool, values)))
-            self.cells["with warning"] = [
-                f"{count} of {size}" for count, size in zip(warned, runs.size(), strict=True)
-            ]
+            repeats = key == "epsilon.data_independent" and measured.equals(
+                self.cells.get(heading("epsilon.published"))
+            )
+            if key in columns or ((measured != NOTHING).any() and not repeats):
+                self.cells[name] = measured
         self.notes: list[str] = []
-        seeds = runs.size()
         if seeds.max() > 1:
-            several = f"{seeds.max()}" if seeds.nunique() == 1 else f"up to {seeds.max()}"
-            self.notes.append(f"Mean ± standard deviation over {several} seeds.")
-
-    def _repeats(self, title: str) -> bool:
-        """Whether a column says of ε what the column ε published says already."""
-        published = self.cells.get("ε published")
-        return title == "ε data-independent" and self.cells[title].equals(published)
+            self.notes.append(f"Mean ± standard deviation over up to {seeds.max()} seeds.")
 
     @property
     def headings(self) -> list[str]:
@@ -156,21 +143,22 @@ class SweepTable:
 
 def _keys(done: DataFrame, more: Sequence[str]) -> list[str]:
     """Return the keys of the columns in order. Metrics stand beside the accuracy."""
-    metrics = [key for key in done if key.startswith("metrics.") and not key.startswith(RECALL)]
-    if not any(unequal_classes(job) for job in done.to_dict("records")):
-        metrics = [key for key in metrics if key not in _OF_CLASSES]
-    metrics += [key for key in more if key.startswith(RECALL)]
-    paper = [key.removeprefix("paper.") for key in done if key.startswith("paper.")]
-    others = [key for key in [*more, *paper] if key not in [*metrics, *_LAST, "accuracy"]]
-    keys = ["answered", "label_accuracy", *others, "accuracy", *metrics, *_LAST]
-    return list(dict.fromkeys(keys))
+    paper = done.filter(regex=r"^paper\.").columns.str.removeprefix("paper.")
+    metrics = done.filter(regex=rf"^metrics\.(?!{RECALL.removeprefix('metrics.')})").columns
+    if not any(map(unequal_classes, done.to_dict("records"))):
+        metrics = metrics.difference(_OF_CLASSES, sort=False)
+    beside = ["accuracy", *metrics, *filter(lambda key: key.startswith(RECALL), more)]
+    others = Index([*more, *paper]).difference([*beside, *_LAST], sort=False)
+    return list(dict.fromkeys(["answered", "label_accuracy", *others, *beside, *_LAST]))
 
 
 def failure_lines(jobs: DataFrame) -> list[str]:
     """Return a line for each different error of the jobs: how many, why, and which."""
     lines = []
     for why, members in jobs.groupby("error", sort=False):
-        noun = "job" if len(members) == 1 else "jobs"
+        noun = "jobs"
+        if len(members) == 1:
+            noun = "job"
         which = f"{noun} {', '.join(map(str, members['job']))}: {some(members['name'], 3)}"
         lines.append(f"{len(members)} {noun}: {why} ({which})")
     return lines
@@ -253,11 +241,15 @@ def _text(value: object) -> str:
         return ""
     if isinstance(value, list | tuple):
         return ", ".join(map(_text, value))
-    return str(value).lower() if isinstance(value, bool) else str(value)
+    if isinstance(value, bool):
+        return str(value).lower()
+    return str(value)
 
 
 def _paper_cell(key: str, values: Series) -> str:
     value = values.iloc[0]
     if value is None:
         return NOTHING
-    return percent(value) if is_share(key) and not isinstance(value, str) else str(value)
+    if is_share(key) and not isinstance(value, str):
+        return percent(value)
+    return str(value)

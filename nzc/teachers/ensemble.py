@@ -53,15 +53,15 @@ class Ensemble(EnsembleSettings):
 
         shard_size = max(1, len(splits.private) // self.number(splits))
         rows = 1
+        pass_size = None
         if splits.names is None:
             rows = min(2, shard_size % self.batch_size or self.batch_size)
+            pass_size = rows
         x = torch.from_numpy(np.zeros((rows, *splits.private.x.shape[1:]), splits.private.x.dtype))
         y = torch.zeros(rows, dtype=torch.int64)
-        pass_size = rows if splits.names is None else None
         teacher = Teacher(self, 0, x, y, pass_size, splits.classes, torch.device("cpu"))
         teacher.rows = shard_size  # which decides how many steps a schedule has
-        batch = "a batch of one row" if rows == 1 else "its shard"
-        with trial("network", self.network, f"must train on {batch}"):
+        with trial("network", self.network, f"must train on a batch of {rows}"):
             if teacher.is_stacked(device_kind):
                 loss = Stacked([teacher]).losses(teacher.x[None], y[None]).sum()
             else:

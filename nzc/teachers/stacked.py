@@ -63,12 +63,18 @@ class Stacked:
         """
         augment = self.first.settings.augment
         size = self.first.settings.batch_size
-        if augment is not None and not isinstance(augment, RowWise):
-            drawn = [teacher.draw_pass() for teacher in self.teachers]
-            x = torch.stack([rows for rows, _ in drawn])
-            y = torch.stack([labels for _, labels in drawn])
+        if augment is None or isinstance(augment, RowWise):
+            yield from self._row_wise_batches(augment, size)
+        else:
+            passes = [teacher.draw_pass() for teacher in self.teachers]
+            x = torch.stack([x for x, _ in passes])
+            y = torch.stack([y for _, y in passes])
             yield from zip(x.split(size, dim=1), y.split(size, dim=1), strict=True)
-            return
+
+    def _row_wise_batches(
+        self, augment: RowWise | None, size: int
+    ) -> Iterator[tuple[Tensor, Tensor]]:
+        """Yield the batches of a pass; each is augmented in one call for all teachers."""
         if augment is not None and not augment.takes(self.x.shape[1:]):
             augment = None
         orders = []
@@ -78,16 +84,13 @@ class Stacked:
             orders.append(start + order)
             if augment is not None:
                 draws.append(augment.draw(len(order), teacher.rng))
-        batches = torch.stack(orders).to(self.first.device).split(size, dim=1)
-        if augment is None:
-            for rows in batches:
-                yield self.x[rows], self.y[rows]
-            return
-        numbers = torch.stack(draws).to(self.first.device).split(size, dim=1)
-        for rows, drawn_for_rows in zip(batches, numbers, strict=True):
-            x = self.x[rows]
-            augmented = augment.apply(x.flatten(0, 1), drawn_for_rows.flatten(0, 1))
-            yield augmented.view_as(x), self.y[rows]
+        rows = torch.stack(orders).to(self.first.device)
+        numbers = torch.stack(draws).to(self.first.device) if draws else rows
+        for batch, drawn in zip(rows.split(size, dim=1), numbers.split(size, dim=1), strict=True):
+            x = self.x[batch]
+            if augment is not None:
+                x = augment.apply(x.flatten(0, 1), drawn.flatten(0, 1)).view_as(x)
+            yield x, self.y[batch]
 
     def losses(self, x: Tensor, y: Tensor) -> Tensor:
         """Return every teacher's own loss of its own batch, [teachers]."""

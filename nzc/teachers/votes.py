@@ -81,7 +81,9 @@ class VoteFile(Teachers):
         return VoteShape(rows, classes, self.count or int(self._votes[:1].sum()))
 
     def truth(self, splits: DataSplits | None) -> Ints | None:
-        return self._labels if splits is None else splits.public.y[: len(self._on_public(splits))]
+        if splits is None:
+            return self._labels
+        return splits.public.y[: len(self._on_public(splits))]
 
     def private_digest(self, splits: DataSplits | None) -> str:
         return sha256(self._votes.tobytes()).hexdigest()  # the private records are not known here

@@ -206,7 +206,7 @@ class Recorder:
         """Log the files in these folders of a run or a sweep as artifacts, without passwords."""
         for name in inside:
             public = self.private or name == ".hydra"
-            place = "config" if name == ".hydra" else name
+            place = {".hydra": "config"}.get(name, name)
             for path in filter(Path.is_file, (folder / name).glob("*")):
                 if path.name in _KEPT or not (public or path.name in _PUBLIC):
                     continue
@@ -259,5 +259,6 @@ def _is_outage(error: Exception) -> bool:
 def _curve_lines(folder: Path) -> list[str]:
     """Return the whole lines CURVE,STEP,VALUE of student.csv, which may be growing."""
     file = folder / layout.LEARNING_CURVES
-    text = file.read_text(encoding="utf-8") if file.is_file() else ""
-    return text.rpartition("\n")[0].splitlines()[1:]
+    if not file.is_file():
+        return []
+    return file.read_text(encoding="utf-8").rpartition("\n")[0].splitlines()[1:]

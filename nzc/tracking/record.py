@@ -190,7 +190,9 @@ def cause(error: BaseException) -> str:
 def read_record(folder: Path) -> dict[str, Any]:
     """Return the content of tracking.json; empty where there is none."""
     path = folder / RECORD
-    return dict(json.loads(path.read_text(encoding="utf-8"))) if path.is_file() else {}
+    if not path.is_file():
+        return {}
+    return dict(json.loads(path.read_text(encoding="utf-8")))
 
 
 @contextmanager

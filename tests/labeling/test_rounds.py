@@ -319,6 +319,36 @@ def test_an_audit_answers_no_more_than_the_run(limit: dict[str, Any]) -> None:
     assert spent.audited is not None and 0 < spent.audited < spent.published < without
 
 
+INTERACTIVE = NoisyArgmax(
+    GaussianNoise(10),
+    screen=InteractiveScreen(40, 15, 0.9),
+    first=NoisyArgmax(GaussianNoise(30), screen=ThresholdScreen(60, 20)),
+)
+
+
+def test_rounds_of_two_mechanisms_add_up() -> None:
+    """Two routes: the sum of the rounds, and each round's own mechanism by itself."""
+    probs = _probabilities()
+    one, two = _ask_all(_policy(INTERACTIVE, choice="random"), [20, 30], probs).rounds
+    orders = np.array([2.0, 8.0, 40.0])
+    votes = _votes().votes
+    by_hand = INTERACTIVE.first.exact(votes[one.rows]).total(orders)
+    by_hand += INTERACTIVE.exact(votes[two.rows], probs[two.rows]).total(orders)
+    np.testing.assert_allclose((one.cost + two.cost).rdp(orders), by_hand, rtol=1e-12)
+
+
+def test_a_student_reinforces_only_what_was_asked_and_not_answered() -> None:
+    probs = np.full((POOL, CLASSES), 0.01)
+    probs[:, 2] = 0.97
+    probs[::2] = 1 / CLASSES
+    session = _ask_all(_policy(INTERACTIVE), [20, 20], probs)
+    expected = session.released.copy()
+    silent = np.flatnonzero(expected[:40] == ABSTAIN)
+    assert len(silent)
+    expected[silent] = np.where(silent % 2, 2, ABSTAIN)
+    np.testing.assert_array_equal(session.training_labels(probs), expected)
+
+
 @pytest.mark.parametrize("sizes", [[60], [20, 40]])
 def test_asking_stops_after_so_many_answers(sizes: list[int]) -> None:
     mechanism = NoisyArgmax(GaussianNoise(20), screen=ThresholdScreen(60, 20))

@@ -175,9 +175,17 @@ def test_a_bound_below_the_law_is_refused_at_once(law, bound, boost):
             NoisyArgmax(Own(law, bound(factor)), boost)
 
 
-def test_a_bound_that_ignores_the_shift_is_refused():
+@pytest.mark.parametrize(
+    "bound",
+    [
+        lambda shift: pure(1.0)(1),  # it ignores the shift
+        lambda shift: replace(pure(1.0)(shift), pure=shift / UNIT),
+        lambda shift: replace(pure(1.0)(shift), mu=shift / UNIT),
+    ],
+)
+def test_a_bound_that_is_too_small_in_one_respect_is_refused(bound):
     with pytest.raises(InputError, match="worst_case"):
-        NoisyArgmax(Own(stats.expon(), lambda shift: pure(1.0)(1)), Boost(c=4))
+        NoisyArgmax(Own(stats.laplace(), bound), Boost(c=4))
 
 
 NOISES = [Own(stats.norm()), Own(stats.expon()), Own(stats.cauchy()), OwnGumbel()]
@@ -286,6 +294,14 @@ class Antithetic(Own):
         return noise
 
 
+class OtherQuantiles(Own):
+    """Its quantiles in `exact` are those of slightly more noise."""
+
+    @property
+    def exact(self):
+        return ExactNoise(GUMBEL, Fraction(UNIT * 1.000001))
+
+
 class Imprecise(OwnGumbel):
     """Its quantiles by mpmath are others than in float64."""
 
@@ -309,6 +325,7 @@ REFUSED = [
     (OnlySeeded(), LAW),
     (ByClass(), LAW),
     (Antithetic(stats.laplace()), LAW),
+    (OtherQuantiles(stats.gumbel_r()), "must have quantiles in `exact` of the law"),
     (Imprecise(), "must have the same quantiles by mpmath"),
     (FixedSeed(), "from its `rng` alone"),
     (None, "must be a nzc.mechanisms.Noise"),

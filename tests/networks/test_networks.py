@@ -22,19 +22,15 @@ def test_networks_give_logits_and_gradients_reach_every_weight(
     assert logits.shape == (2, 7)
     F.cross_entropy(logits, torch.arange(2)).backward()
     for name, weight in built.named_parameters():
-        assert (
-            weight.grad is not None and weight.grad.isfinite().all() and weight.grad.abs().sum() > 0
-        ), name
+        assert weight.grad.isfinite().all(), name
+        assert weight.grad.any(), name
 
 
 @pytest.mark.parametrize(
     ("network", "expected"),
     [
         ("resnet32", 464_154),  # He et al. 2015, Table 6: 0.46M; option A: 464,154
-        (
-            "conv_large",
-            3_121_802,
-        ),  # 3.1M in all who reuse it (Tarvainen and Valpola, Oliver et al.)
+        ("conv_large", 3_121_802),  # 3.1M of Tarvainen and Valpola, Oliver et al.
         ("conv_small", 624_320 + 2 * (3 * 64 + 6 * 128) + 1290),  # convolutions, γ and β, logits
     ],
 )
@@ -57,10 +53,8 @@ def test_sizes_are_the_literatures(network: str, expected: int) -> None:
 def test_a_network_follows_from_the_shape_of_a_row(
     shape: tuple[int, ...], unlabeled: bool, expected: str
 ) -> None:
-    def layers(network: str) -> list[str]:
-        return str(networks.build(network, shape, 3, unlabeled)).splitlines()
-
-    assert layers("auto") == layers(expected)
+    auto = networks.build("auto", shape, 3, unlabeled)
+    assert str(auto) == str(networks.build(expected, shape, 3, unlabeled))
 
 
 def test_what_suits_a_shape_is_known_before_anything_is_computed() -> None:
@@ -68,6 +62,6 @@ def test_what_suits_a_shape_is_known_before_anything_is_computed() -> None:
     networks.require_fit("resnet32", (3, 32, 32), 10)
     networks.require_fit("gan", (4,), 3)
     for network in ("resnet32", "gan_conv"):
-        with pytest.raises(InputError, match=rf"network={network}: must take rows of shape \[4\]"):
+        with pytest.raises(InputError, match=rf"^network={network}: .*\[4\]"):
             networks.require_fit(network, (4,), 3)
     assert (torch.get_rng_state() == state).all()

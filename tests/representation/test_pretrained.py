@@ -8,6 +8,7 @@ import pytest
 import torch
 from conftest import Nzc
 from torch import nn
+from torch.nn import functional as F
 from torchvision.models import ResNet18_Weights, mobilenet_v3_small, resnet18
 
 from nzc.representation.pretrained import Pretrained
@@ -16,7 +17,6 @@ from nzc.training.trainer import TrainerSettings
 from nzc.validation import InputError
 
 pytestmark = pytest.mark.usefixtures("one_thread")
-QUIET = TrainerSettings(progress=False, accelerator="cpu")
 IMAGES = np.random.default_rng(0).integers(0, 256, (5, 1, 12, 12), dtype=np.uint8)
 
 
@@ -28,7 +28,8 @@ def _tiny(seed: int) -> nn.Module:
 
 def _vectors(encoder: Pretrained, rows: np.ndarray = IMAGES) -> np.ndarray:
     encoder.check(rows)
-    return np.asarray(encoder.fit(rows, QUIET)(rows))
+    trainer = TrainerSettings(progress=False, accelerator="cpu")
+    return np.asarray(encoder.fit(rows, trainer)(rows))
 
 
 def _saved(path: Path, model: nn.Module) -> str:
@@ -36,98 +37,102 @@ def _saved(path: Path, model: nn.Module) -> str:
     return str(path)
 
 
+@pytest.fixture(scope="module")
+def weights(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """A file of the weights of a ResNet-18."""
+    return _saved(tmp_path_factory.mktemp("weights") / "w.pt", resnet18())
+
+
 @pytest.mark.parametrize(
-    ("make", "name", "body"),
+    ("make", "name", "head"),
     [(resnet18, "resnet18", "fc"), (mobilenet_v3_small, "mobilenet_v3_small", "classifier.3")],
 )
 def test_vectors_are_what_the_last_layer_gets(
-    make: Any, name: str, body: str, tmp_path: Path
+    make: Any, name: str, head: str, tmp_path: Path
 ) -> None:
-    """By hand: images of three channels, resized and normalised, through a model whose last layer
-    keeps its input.
-    """
+    """By hand: images of three channels, resized and normalised; what the last layer is given."""
     model = make(num_classes=3).eval()  # a head of another size is taken off all the same
-    encoder = Pretrained(model=name, weights=_saved(tmp_path / "w.pt", model), size=32)
-    kept: list[torch.Tensor] = []
-    model.get_submodule(body).register_forward_pre_hook(lambda _, given: kept.append(given[0]))
+    found = _vectors(Pretrained(model=name, weights=_saved(tmp_path / "w.pt", model), size=32))
+    given: list[torch.Tensor] = []
+    model.get_submodule(head).register_forward_pre_hook(lambda _, inputs: given.append(inputs[0]))
     x = torch.from_numpy(IMAGES).float().expand(-1, 3, -1, -1) / 255
-    x = nn.functional.interpolate(x, size=(32, 32), mode="bilinear", antialias=True)
+    x = F.interpolate(x, size=(32, 32), mode="bilinear", antialias=True)
     usual = ResNet18_Weights.DEFAULT.transforms()
+    mean = torch.tensor(usual.mean)[:, None, None]
+    std = torch.tensor(usual.std)[:, None, None]
     with torch.no_grad():
-        model(
-            (x - torch.tensor(usual.mean)[:, None, None]) / torch.tensor(usual.std)[:, None, None]
-        )
-    expected = nn.functional.normalize(kept[0], dim=1).numpy()
-    np.testing.assert_allclose(_vectors(encoder), expected, atol=1e-5)
-    np.testing.assert_allclose(np.linalg.norm(expected, axis=1), 1, atol=1e-5)
+        model((x - mean) / std)
+    np.testing.assert_allclose(found, F.normalize(given[0], dim=1), atol=1e-5)
 
 
 def test_an_exported_file_is_the_callable_that_it_holds(tmp_path: Path) -> None:
-    tiny, batch = _tiny(0).eval(), {"input": {0: torch.export.Dim("rows")}}
-    torch.export.save(
-        torch.export.export(tiny, (torch.zeros(2, 1, 12, 12),), dynamic_shapes=batch),
-        tmp_path / "m.pt2",
-    )
+    rows_vary = {"input": {0: torch.export.Dim("rows")}}
+    example = (torch.zeros(2, 1, 12, 12),)
+    program = torch.export.export(_tiny(0).eval(), example, dynamic_shapes=rows_vary)
+    torch.export.save(program, tmp_path / "m.pt2")
     exported = _vectors(Pretrained(model=str(tmp_path / "m.pt2")))
-    np.testing.assert_allclose(exported, _vectors(Pretrained(model=_tiny(0).train())), atol=1e-6)
     assert exported.shape == (5, 7)
+    np.testing.assert_allclose(exported, _vectors(Pretrained(model=_tiny(0).train())), atol=1e-6)
+
+
+def test_vectors_have_length_1() -> None:
     features = np.float32([[3, 4], [0, -2]])
-    np.testing.assert_allclose(
-        _vectors(Pretrained(model=lambda x: x.numpy()), features), [[0.6, 0.8], [0, -1]]
-    )
+    found = _vectors(Pretrained(model=lambda x: x.numpy()), features)
+    np.testing.assert_allclose(found, [[0.6, 0.8], [0, -1]])
 
 
 def test_the_weights_are_in_the_stored_key(tmp_path: Path) -> None:
-    encoders = []
+    keys = []
     for seed in (0, 0, 1):  # one path, other weights
         torch.manual_seed(seed)
-        encoders.append(Pretrained(model="resnet18", weights=_saved(tmp_path / "w.pt", resnet18())))
-    encoders += [
-        Pretrained(model="resnet18", weights="DEFAULT"),
-        Pretrained(model="resnet34", weights="DEFAULT"),
-    ]
-    encoders += [Pretrained(model=_tiny(0)), Pretrained(model=_tiny(1))]
-    keys = [str(describe(encoder)) for encoder in encoders]
-    assert keys[0] == keys[1] and len(set(keys)) == len(keys) - 1
+        weights = _saved(tmp_path / "w.pt", resnet18())
+        keys.append(str(describe(Pretrained(model="resnet18", weights=weights))))
+    for name in ("resnet18", "resnet34"):
+        keys.append(str(describe(Pretrained(model=name, weights="DEFAULT"))))
+    for seed in (0, 1):
+        keys.append(str(describe(Pretrained(model=_tiny(seed)))))
+    assert keys[0] == keys[1]
+    assert len(set(keys)) == len(keys) - 1
 
 
 @pytest.mark.parametrize(
-    "wrong",
+    ("key", "value"),
     [
-        "weights=null",
-        "weights=IMAGENET1K_V9",
-        "weights=absent.pt",
-        "model=resnet1",
-        "model=absent.pt2",
+        ("weights", None),
+        ("weights", "IMAGENET1K_V9"),
+        ("weights", "absent.pt"),
+        ("model", "resnet1"),
+        ("model", "absent.pt2"),
     ],
 )
-def test_a_model_without_weights_is_refused(wrong: str) -> None:
-    key, value = wrong.split("=")
-    with pytest.raises(InputError, match=f"^{wrong}: must be "):
-        Pretrained(**{"model": "resnet18", key: None if value == "null" else value})
+def test_a_model_without_weights_is_refused(key: str, value: str | None) -> None:
+    with pytest.raises(InputError) as refused:
+        Pretrained(**{"model": "resnet18", key: value})
+    assert (refused.value.key, refused.value.value) == (key, value)
 
 
-def test_rows_and_files_that_do_not_suit_are_refused(nzc: Nzc, tmp_path: Path) -> None:
-    mine = _saved(tmp_path / "w.pt", resnet18())
-    for rows in (np.ones((4, 9), np.float32), np.ones((4, 1, 12, 12), np.float32)):
-        with pytest.raises(
-            InputError, match=r"^representation\.encoder\.model=resnet18: must be your own"
-        ):
-            Pretrained(model="resnet18", weights=mine).check(rows)
-    with pytest.raises(
-        InputError, match="must not depend on the rows beside it"
-    ):  # a record would move other records
-        Pretrained(model=lambda x: x.flatten(1) - x.flatten(1).mean(0)).check(IMAGES)
-    with pytest.raises(
-        InputError, match=r"^representation\.encoder\.model=resnet34: must make vectors of rows"
-    ):
-        Pretrained(model="resnet34", weights=mine).check(IMAGES)
-    ran = nzc(
-        "recipe=near_zero", "representation=pretrained", "representation.encoder.weights=absent.pt"
-    )
-    assert ran.code == 2 and ran.err.startswith(
-        "nzc: representation.encoder.weights=absent.pt: must be "
-    )
-    ran = nzc("recipe=near_zero", "representation=pretrained", f"representation.encoder.weights={mine}",
-              "representation.encoder.size=32", "student.steps=20", "trainer.progress=false")  # fmt: skip
-    assert ran.code == 0 and ran.result["answered"] == 15
+@pytest.mark.parametrize("shape", [(9,), (1, 12, 12)])
+def test_torchvisions_models_take_images_of_bytes_only(
+    shape: tuple[int, ...], weights: str
+) -> None:
+    encoder = Pretrained(model="resnet18", weights=weights)
+    with pytest.raises(InputError, match=r"^representation\.encoder\.model=resnet18: "):
+        encoder.check(np.ones((4, *shape), np.float32))
+
+
+def test_models_that_do_not_suit_are_refused(weights: str) -> None:
+    """Where a vector depends on the rows beside it, a record would move other records."""
+    dependent = Pretrained(model=lambda x: x.flatten(1) - x.flatten(1).mean(0))
+    for encoder in (dependent, Pretrained(model="resnet34", weights=weights)):
+        with pytest.raises(InputError, match=r"^representation\.encoder\.model="):
+            encoder.check(IMAGES)
+
+
+def test_a_run_with_a_pretrained_model(nzc: Nzc, weights: str) -> None:
+    run = ["recipe=near_zero", "representation=pretrained", "student.steps=20"]
+    ran = nzc(*run, "representation.encoder.weights=absent.pt")
+    assert ran.code == 2
+    assert ran.err.startswith("nzc: representation.encoder.weights=absent.pt: must be ")
+    ran = nzc(*run, f"representation.encoder.weights={weights}", "representation.encoder.size=32")
+    assert ran.code == 0
+    assert ran.result["answered"] == 15

@@ -15,7 +15,13 @@ from sklearn.metrics import (
 )
 
 from nzc.app.job import _objective
-from nzc.runs.advice import Remedies, about_accuracy, about_agreement, about_labels
+from nzc.runs.advice import (
+    Remedies,
+    about_accuracy,
+    about_agreement,
+    about_labels,
+    about_recall,
+)
 from nzc.runs.figures import FIGURES
 from nzc.runs.metrics import Metrics, unequal_classes
 from nzc.runs.result import RunResult, by_class
@@ -100,7 +106,8 @@ def test_a_student_below_the_most_frequent_class_is_warned_of(
 ) -> None:
     truth = np.array([0] * 8 + [1] * 2)
     right = float((truth == predicted).mean())
-    lines = about_accuracy(right, Metrics.of(_answers(predicted, 2), truth, PATIENTS), TRIES)
+    metrics = Metrics.of(_answers(predicted, 2), truth, PATIENTS)
+    lines = about_accuracy(right, metrics, TRIES) + about_recall(metrics, TRIES)
     assert len(lines) == len(words)
     assert all(word in line for word, line in zip(words, lines, strict=True))
 

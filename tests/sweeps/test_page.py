@@ -21,7 +21,9 @@ sweep:
   question: what do <votes> & labels cost?
   expected: little
   rows:
-    - {{name: few, set: [aggregator=lnmax, queries=20], paper: {{label_accuracy: 0.9, epsilon: 2.04}}}}
+    - name: few
+      set: [aggregator=lnmax, queries=20]
+      paper: {{label_accuracy: 0.9, epsilon: 2.04}}
     - {{name: '{NAME}', set: [aggregator=nzc], paper: {{epsilon: "≈ 0"}}}}
     - {{name: wrong, set: [queries=100000]}}
   figures:

@@ -289,9 +289,9 @@ def _cropped(x: torch.Tensor, rng: torch.Generator) -> torch.Tensor:
 @pytest.mark.parametrize(
     ("line", "own"),
     [
-        ("network=Batches: .*one row", {"count": 120}),
-        ("network=Batches: .*one row", {"batch_size": 23}),
-        ("network=Batches: .*one row", {"batch_size": 1, "stacked": True}),
+        ("network=Batches: .*batch of 1 ", {"count": 120}),
+        ("network=Batches: .*batch of 1 ", {"batch_size": 23}),
+        ("network=Batches: .*batch of 1 ", {"batch_size": 1, "stacked": True}),
         ("network=Asks: .*vmap", {"network": Asks, "stacked": True}),
         ("optimizer=LBFGS: ", {"network": "mlp", "optimizer": torch.optim.LBFGS}),
         ("augment=_cropped: ", {"network": "mlp", "augment": _cropped}),
@@ -333,7 +333,7 @@ def test_names_do_not_decide_what_is_refused(splits: DataSplits, tmp_path: Path)
     store = PredictionStore(tmp_path)
     for seed in range(5):
         named = replace(splits, keys=np.random.default_rng(seed).integers(2**60, size=120))
-        with pytest.raises(InputError, match=r"^network=Batches: .*one row"):
+        with pytest.raises(InputError, match=r"^network=Batches: .*batch of 1 "):
             replace(SETTINGS, network=Batches).check_training(named, store, QUIET)
         SETTINGS.check_training(named, store, QUIET)
 

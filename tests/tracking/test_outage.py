@@ -234,24 +234,3 @@ def test_a_deleted_experiment_is_named_with_its_remedy(
     _client().restore_experiment(experiment)
     assert command("sync")[:2] == (0, "1 sent, 0 not, 0 under way\n")
     assert _statuses() == ["FINISHED"] * 2
-
-
-def test_an_experiment_that_is_deleted_while_a_sweep_lasts(
-    nzc: Nzc, command: Command, histograms: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    whole = MlflowClient.set_terminated
-
-    def deletes(client: MlflowClient, run: str, *arguments: Any) -> None:
-        whole(client, run, *arguments)
-        client.delete_experiment(client.get_run(run).info.experiment_id)
-
-    monkeypatch.setattr(MlflowClient, "set_terminated", deletes)
-    ran = nzc("--multirun", *FILE, "seed=0,1,2")
-    monkeypatch.setattr(MlflowClient, "set_terminated", whole)
-    assert (ran.code, len(ran.results)) == (0, 3)
-    assert ran.err.count("experiment votes is deleted") == 3  # two jobs, and the sweep
-    _client().restore_experiment(_client().get_experiment_by_name("votes").experiment_id)
-    assert command("sync")[0] == 0
-    parent, *jobs = _runs()
-    assert _statuses() == ["FINISHED"] * 4
-    assert {run.data.tags[MLFLOW_PARENT_RUN_ID] for run in jobs} == {parent.info.run_id}

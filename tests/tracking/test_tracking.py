@@ -111,24 +111,16 @@ def test_a_public_sweep_shows_what_may_be_published(nzc: Nzc, histograms: Path) 
 def test_runs_are_named_by_what_was_typed_but_for_secrets_and_places(
     nzc: Nzc, histograms: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Names do not resolve what the environment keeps. The lines of the documentation list a sweep
-    by them.
-    """
-    assert (
-        nzc(
-            *FILE, "tracking.model=false", "paths.store=kept", "+objective=http://me:hunter2@there"
-        ).code
-        == 0
-    )
+    """Names do not resolve what the environment keeps. The documentation lists a sweep by them."""
+    unnamed = ["tracking.model=false", "paths.store=kept", "+objective=http://me:hunter2@there"]
+    assert nzc(*FILE, *unnamed).code == 0
     (run,) = tracked_runs(_client())
-    assert run.info.run_name.startswith("none · gnmax · teachers=votes student=none teachers.path=")
-    assert not re.search("hunter2|tracking|kept|dataset=", run.info.run_name)
-    assert len(run.info.run_name) <= 100
+    name = run.info.run_name
+    assert name.startswith("none · gnmax · teachers=votes student=none teachers.path=")
+    assert not re.search("hunter2|tracking|kept|dataset=", name) and len(name) <= 100
     assert run.data.tags[MLFLOW_RUN_NOTE].startswith("40 labels released; ε published ")
-    assert (
-        tracked_name(["digits", "gnmax"], ["a=" + 100 * "x", "+hydra.job.x=1"])
-        == "digits · gnmax · …"
-    )
+    typed = ["a=" + 100 * "x", "+hydra.job.x=1"]
+    assert tracked_name(["digits", "gnmax"], typed) == "digits · gnmax · …"
 
     monkeypatch.setenv("OWN_DELTA", "1e-6")
     assert nzc("--multirun", "delta=${oc.env:OWN_DELTA}", *FILE, "seed=0,1").code == 0
@@ -137,14 +129,10 @@ def test_runs_are_named_by_what_was_typed_but_for_secrets_and_places(
     assert "delta=${oc.env:OWN_DELTA}" in parent.info.run_name
     text = (HOME / "docs/tracking.md").read_text()
     (lines,) = re.findall(r"^    import mlflow\n.*?^    print.*?\n", text, re.M | re.S)
-    exec(
-        textwrap.dedent(lines)
-        .replace("mlflow.db", f"{Path.cwd()}/mlflow.db")
-        .replace("digits", "votes"),
-        {},
-    )
+    here = lines.replace("mlflow.db", f"{Path.cwd()}/mlflow.db").replace("digits", "votes")
+    exec(textwrap.dedent(here), {})
     listed = capfd.readouterr().out
-    assert [len(re.findall(word, listed)) for word in ("seed=0", "seed=1")] == [1, 1]
+    assert listed.count("seed=0") == listed.count("seed=1") == 1
 
 
 @pytest.mark.parametrize("private", [True, False])

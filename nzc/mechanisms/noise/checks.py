@@ -3,10 +3,10 @@
 import mpmath
 import numpy as np
 from numpy.random import Generator
-from scipy.special import chdtrc
+from scipy.special import chdtrc, ndtri_exp
 
 from nzc.accounting.exact import Pairs, largest_divergence
-from nzc.accounting.exact_noise import ExactGenerator, StandardLaw
+from nzc.accounting.exact_noise import ExactGenerator, ExactNoise
 from nzc.accounting.rdp import ORDERS
 from nzc.mechanisms.noise.base import DEEPEST, Noise
 from nzc.mechanisms.noise.continuous import ContinuousNoise
@@ -24,11 +24,14 @@ _ROUNDING, _LEAST = 1e-4, 1e-9
 
 
 def require_worst_case(noise: Noise, shift: float) -> None:
-    """Raise InputError where the Rényi cost of `worst_case` is below that of a law of two classes.
+    """Raise InputError where `worst_case` is below what the law of two classes shows.
 
     shift  the most by which a moved vote shifts a count
     """
-    gap = np.append(_gaps(noise), shift)
+    further = 2.0 ** np.arange(-20, 40)
+    if isinstance(noise, ContinuousNoise):
+        further = noise.unit * 4.0 ** np.arange(4)  # where the default nodes are precise
+    gap = np.array([0.0, shift, *further])
     here = np.stack([gap, np.zeros_like(gap)], axis=1)
     there = here + np.array([-shift, shift])
     # A noise may know classes apart, so that each of the two leads once.
@@ -38,28 +41,37 @@ def require_worst_case(noise: Noise, shift: float) -> None:
     p, q = np.maximum([noise.log_law(here), noise.log_law(there)], DEEPEST)
     orders = ORDERS[::16]
     laws = Pairs(np.arange(len(p)), p, q, np.ones_like(p))
-    needed = largest_divergence(laws, len(p), orders).max(axis=0)
-    stated = noise.worst_case(shift).rdp(orders)
-    for order, least, bound in zip(orders, needed, stated, strict=True):
+    divergence = largest_divergence(laws, len(p), orders).max(axis=0)
+    # Φ⁻¹ of a probability moves by μ at most (Dong, Roth, Su 2019).
+    moved = np.abs(_quantiles(p) - _quantiles(q)).max()
+    cost = noise.worst_case(shift)
+    names = [f"Rényi cost at order {order:.4g}" for order in orders]
+    names += ["`pure`", "`mu`"]
+    needed = [*divergence, np.abs(p - q).max(), moved]
+    stated = [*cost.rdp(orders), cost.pure, cost.mu]
+    for name, least, bound in zip(names, needed, stated, strict=True):
         if not least <= bound * (1 + _ROUNDING) + _LEAST:
-            found = f"at order {order:.4g} the law of two counts costs {least:.6g} or more"
+            found = f"its {name} is {least:.6g} or more by the law at two counts"
             raise InputError("worst_case", float(bound), f"must hold for any votes; {found}")
 
 
-def _gaps(noise: Noise) -> Floats:
-    """Return how far the first class is ahead, in votes: a tie, and gaps of any size."""
-    if isinstance(noise, ContinuousNoise):
-        return np.append(0.0, noise.unit * 2.0 ** np.arange(-6, 9))
-    return np.append(0.0, 2.0 ** np.arange(-100, 101))
+def _quantiles(log_p: Floats) -> Floats:
+    """Return Φ⁻¹ of Pr[second class] in laws of two classes, precise in both tails."""
+    first, second = log_p.T
+    return np.where(second < first, ndtri_exp(second), -ndtri_exp(first))
 
 
 def require_draws(noise: Noise) -> None:
     """Raise InputError where a generator does not draw what the law says, or ignores its seed."""
     _require_rng(noise)
     if noise.exact is not None:
-        _require_precise(noise, noise.exact.law)
+        _require_quantiles(noise, noise.exact)
     scores = _scores(noise)
     law = np.exp(noise.log_law(scores))
+    backwards = np.exp(noise.log_law(scores[::-1]))
+    if not np.allclose(law, backwards[::-1], rtol=0, atol=1e-9):
+        allowed = "must have a law of each row of scores alone, wherever it stands"
+        raise InputError("noise", noise, allowed)
     for rng in (np.random.default_rng(0), ExactGenerator(np.random.PCG64(0))):
         if isinstance(noise, ContinuousNoise):
             _require_law(noise, *_cells(noise, rng))
@@ -75,13 +87,19 @@ def _require_rng(noise: Noise) -> None:
         raise InputError("noise", noise, allowed)
 
 
-def _require_precise(noise: Noise, law: StandardLaw) -> None:
-    """Raise InputError where quantiles by mpmath differ from those in float64."""
+def _require_quantiles(noise: Noise, exact: ExactNoise) -> None:
+    """Raise InputError where quantiles of `exact` are not those of the law, or of mpmath."""
+    if isinstance(noise, ContinuousNoise):
+        shares = np.arange(1, 4096) / 4096
+        quantiles = exact.law.quantile(shares) * (float(exact.scale) / noise.unit)
+        if not (np.abs(np.exp(noise.log_cdf(quantiles)) - shares) < 1e-9).all():
+            allowed = "must have quantiles in `exact` of the law that `log_cdf` says"
+            raise InputError("noise", noise, allowed)
     context = mpmath.mp.clone()
     context.prec = 200
     for share in (2.0**-20, 0.25, 0.75, 1 - 2.0**-20):
-        near = law.quantile(np.array([share]))[0]
-        precise = float(law.precise(context, context.mpf(share)))
+        near = exact.law.quantile(np.array([share]))[0]
+        precise = float(exact.law.precise(context, context.mpf(share)))
         if not abs(near - precise) <= 2.0**-33 * (1 + abs(near)):
             allowed = "must have the same quantiles by mpmath as in float64, in `exact`"
             raise InputError("noise", noise, allowed)
@@ -116,7 +134,10 @@ def _cells(noise: ContinuousNoise, rng: Generator) -> tuple[Ints, Floats]:
 
 def _scores(noise: Noise) -> Floats:
     """Return scores of three classes, [scores, 3]: a tie, and each class in turn ahead."""
-    gaps = _gaps(noise)
+    further = 2.0 ** np.arange(-100, 101)
+    if isinstance(noise, ContinuousNoise):
+        further = noise.unit * 2.0 ** np.arange(-6, 9)
+    gaps = np.array([0.0, *further])
     scores = np.stack([np.zeros_like(gaps), -gaps, -gaps], axis=1)
     first = np.exp(noise.log_law(scores))[:, 0]
     rows = [scores[0]]
