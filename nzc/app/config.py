@@ -175,8 +175,11 @@ def read_file(folder: str, name: str | None) -> dict[str, Any]:
 
 
 def _groups_help() -> str:
-    lines = [f"  {f'{name}=':15} {', '.join(options(f'conf/{name}'))}" for name in sorted(GROUPS)]
-    lines.append(f"  {'+sweeps=':15} {', '.join(options('sweeps'))}")
+    folders = {f"{group}=": f"conf/{group}" for group in sorted(GROUPS)}
+    folders["+sweeps="] = "sweeps"
+    lines = []
+    for name, folder in folders.items():
+        lines.append(f"  {name:15} {', '.join(options(folder))}")
     return "\n".join(lines)
 
 

@@ -240,10 +240,10 @@ def _objective(objective: Any, result: RunResult) -> float | list[float] | None:
     values = with_infinity(flatten(result.as_dict()))
     numbers = {key: float(value) for key, value in values.items() if isinstance(value, int | float)}
     is_one = isinstance(objective, str)
-    keys = [objective] if is_one else objective
-    for key in keys:
+    found = []
+    for key in [objective] if is_one else objective:
         if key not in numbers:
             allowed = f"must be a number of result.json: {', '.join(numbers)}"
             raise InputError("objective", key, allowed)
-    found = [numbers[key] for key in keys]
+        found.append(numbers[key])
     return found[0] if is_one else found

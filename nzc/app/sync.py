@@ -53,10 +53,10 @@ def _stored_tracker(folder: Path, uri: str | None) -> Tracker:
     Its values are plain ones, and never name a class. `uri` of the command line replaces that of
     the folder; only in it, ${oc.env:NAME} is resolved.
     """
-    files = [".hydra/config.yaml", ".hydra/hydra.yaml"]
+    files = [folder / ".hydra/config.yaml", folder / ".hydra/hydra.yaml"]
     if (folder / SWEEP).is_file():
-        files = [SWEEP]
-    stored = OmegaConf.merge(*(OmegaConf.load(folder / file) for file in files))
+        files = [folder / SWEEP]
+    stored = OmegaConf.merge(*map(OmegaConf.load, files))
     tree: Any = OmegaConf.to_container(stored, resolve=False)
     values = {key: tree["tracking"][key] for key in _SETTINGS}
     if uri is not None:

@@ -271,10 +271,9 @@ ROW +aggregator.gama=1 | aggregator.gama=1
 ROW student=supervisd | student=supervisd
 FIGURE b, x: seed | sweep.figures.1=
 FIGURE a/b, curve: asked | sweep.figures.1.name=a/b
-FIGURE b, curve: asked, by: seed | sweep.figures.1=
 FIGURE b, x: seed, y: acuracy | sweep.figures.b=acuracy
 FIGURE b, x: budget.epsilon, y: accuracy | sweep.figures.b=budget.epsilon
-FIGURE b, curve: gap | sweep.figures.b.curve=gap
+FIGURE b, curve: gap | sweep.figures.1.curve=gap
 FIGURE a, curve: answered | sweep.figures.name=a
 """
 
