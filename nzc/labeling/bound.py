@@ -5,6 +5,7 @@ the budget. The published ε of a run is `Promise.epsilon`: NoisyArgmax.promise 
 Cost.data_independent → data_independent.compose.
 """
 
+import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -21,6 +22,7 @@ from nzc.labeling.group_budgets import Share
 from nzc.labeling.query_selection import QuerySelection
 from nzc.labeling.randomness import SEEDED
 from nzc.mechanisms import NoisyArgmax
+from nzc.storage.fingerprint import describe
 from nzc.validation import InputError
 
 
@@ -82,6 +84,11 @@ class Promise:
     def mechanisms(self) -> list[NoisyArgmax]:
         """The mechanism of each round."""
         return [planned.mechanism for planned in self.rounds]
+
+    @cached_property
+    def descriptions(self) -> list[str]:
+        """The mechanism of each round with the source of its code, as JSON."""
+        return [json.dumps(describe(mechanism), sort_keys=True) for mechanism in self.mechanisms]
 
     @property
     def filters(self) -> list[PrivacyFilter]:

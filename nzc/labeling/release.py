@@ -18,7 +18,6 @@ student only, and how a student learns. You may not change what looks at votes (
 budget, plan), the order ask, charge, learn, or that an unfinished run draws its noise once.
 """
 
-import json
 from dataclasses import dataclass, replace
 from functools import reduce
 from operator import add
@@ -34,7 +33,6 @@ from nzc.labeling.ledger_entry import total_epsilon
 from nzc.labeling.run_ledger import RunLedger, question
 from nzc.labeling.smoothing import NoisyTotals, expected_records, smooth
 from nzc.mechanisms import ABSTAIN, OwnLabels
-from nzc.storage.fingerprint import describe
 from nzc.teachers import VoteHistograms
 from nzc.types import AnyArray, Bools, Floats, Ints
 
@@ -236,7 +234,7 @@ class LabelingSession:
         It depends on the neighbours too: an entry of the ledger, and the words in it, are of one
         kind of neighbours.
         """
-        mechanism = json.dumps(describe(self.planned.mechanism), sort_keys=True)
+        mechanism = self.promise.descriptions[len(self.rounds)]
         facts = mechanism, self.promise.epsilon, self.policy.seed, len(self.rounds) + 1
         content = None
         if self._public is not None:
