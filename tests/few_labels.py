@@ -12,9 +12,19 @@ from nzc.training.trainer import TrainerSettings
 
 QUIET = TrainerSettings(progress=False, accelerator="cpu", devices=1)
 COMMON: dict[str, Any] = {
-    "network": "mlp", "steps": 60, "batch_size": 8, "lr": 0.01, "weight_decay": 0, "average": 0, "balance": 0,
-    "validation": 0, "patience": 1, "folds": 1, "label_noise_rate": 0, "labeled_loss_decay": 0,
-}  # fmt: skip
+    "network": "mlp",
+    "steps": 60,
+    "batch_size": 8,
+    "lr": 0.01,
+    "weight_decay": 0,
+    "average": 0,
+    "balance": 0,
+    "validation": 0,
+    "patience": 1,
+    "folds": 1,
+    "label_noise_rate": 0,
+    "labeled_loss_decay": 0,
+}
 
 
 def clouds(

@@ -47,20 +47,59 @@ TABLE = [*FAST, "dataset=npz", "dataset.path=table.npz", "dataset.unit=record", 
 RUNS: dict[str, list[str]] = {
     "gnmax": [*DIGITS, "aggregator=gnmax", "aggregator.sigma=2", "audit=400"],
     "lnmax": [*DIGITS, "aggregator=lnmax", "aggregator.gamma=0.5", "seed=3", "budget.epsilon=30"],
-    "confident": [*DIGITS, "aggregator=confident", "aggregator.threshold=6", "aggregator.sigma1=2",
-                  "aggregator.sigma=1"],
-    "interactive": [*DIGITS, "aggregator=interactive", "aggregator.threshold=3", "aggregator.sigma1=1.5",
-                    "aggregator.sigma=1.5", "aggregator.first.sigma=2", "aggregator.confidence=0.5", "rounds=[60,60]"],
-    "nzc_local": [*DIGITS, "aggregator=nzc", "aggregator.c=3", "aggregator.gamma=0.5", "aggregator.sensitivity=local"],
+    "confident": [
+        *DIGITS,
+        "aggregator=confident",
+        "aggregator.threshold=6",
+        "aggregator.sigma1=2",
+        "aggregator.sigma=1",
+    ],
+    "interactive": [
+        *DIGITS,
+        "aggregator=interactive",
+        "aggregator.threshold=3",
+        "aggregator.sigma1=1.5",
+        "aggregator.sigma=1.5",
+        "aggregator.first.sigma=2",
+        "aggregator.confidence=0.5",
+        "rounds=[60,60]",
+    ],
+    "nzc_local": [
+        *DIGITS,
+        "aggregator=nzc",
+        "aggregator.c=3",
+        "aggregator.gamma=0.5",
+        "aggregator.sensitivity=local",
+    ],
     "votes": [*VOTES, "aggregator=gnmax", "aggregator.sigma=20", "delta=1e-6"],
-    "votes_confident": [*VOTES, "aggregator=confident", "aggregator.threshold=120", "aggregator.sigma1=40",
-                        "aggregator.sigma=20", "budget.epsilon=4", "sanitise.order=8", "sanitise.beta=0.02"],
-    "forest": [*TABLE, "teachers=forest", "teachers.estimator.n_estimators=5", "student.steps=60",
-               "aggregator.sigma=1"],
-    "sklearn": [*TABLE, "teachers=sklearn", "teachers.estimator._target_=sklearn.tree.DecisionTreeClassifier",
-                "student=vat", "student.steps=60", "aggregator=lnmax", "aggregator.gamma=0.4"],
+    "votes_confident": [
+        *VOTES,
+        "aggregator=confident",
+        "aggregator.threshold=120",
+        "aggregator.sigma1=40",
+        "aggregator.sigma=20",
+        "budget.epsilon=4",
+        "sanitise.order=8",
+        "sanitise.beta=0.02",
+    ],
+    "forest": [
+        *TABLE,
+        "teachers=forest",
+        "teachers.estimator.n_estimators=5",
+        "student.steps=60",
+        "aggregator.sigma=1",
+    ],
+    "sklearn": [
+        *TABLE,
+        "teachers=sklearn",
+        "teachers.estimator._target_=sklearn.tree.DecisionTreeClassifier",
+        "student=vat",
+        "student.steps=60",
+        "aggregator=lnmax",
+        "aggregator.gamma=0.4",
+    ],
     "sweep": ["--multirun", *VOTES, "aggregator=lnmax", "aggregator.gamma=0.02,0.05", "seed=0,1"],
-}  # fmt: skip
+}
 
 
 def prepare(folder: Path) -> None:
@@ -83,8 +122,13 @@ def prepare(folder: Path) -> None:
 def run(folder: Path, overrides: list[str]) -> dict[str, Any]:
     """Run `nzc` with `overrides` in `folder`; return what it leaves."""
     environment = os.environ | {"OMP_NUM_THREADS": "1"}
-    subprocess.run([sys.executable, "-m", "nzc", *overrides], cwd=folder, env=environment, check=True,
-                   stdout=subprocess.DEVNULL)  # fmt: skip
+    subprocess.run(
+        [sys.executable, "-m", "nzc", *overrides],
+        cwd=folder,
+        env=environment,
+        check=True,
+        stdout=subprocess.DEVNULL,
+    )
     return results(folder, overrides)
 
 
