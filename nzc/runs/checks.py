@@ -227,7 +227,8 @@ def _check_learners(parts: RunComponents, splits: DataSplits) -> None:
     if student is not None:
         if isinstance(student.threshold, float) and splits.classes != 2:
             why = f"a number is for two classes, and there are {splits.classes}"
-            raise InputError("student.threshold", student.threshold, f"must be balanced: {why}")
+            allowed = f"must be balanced, or null: {why}"
+            raise InputError("student.threshold", student.threshold, allowed)
         student.check(splits.public.x.shape[1:], splits.classes, parts.trainer)
     if parts.representation is not None:
         parts.representation.check(splits.public.x)
