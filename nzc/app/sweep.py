@@ -27,7 +27,7 @@ from nzc.runs.formatting import optional, show
 from nzc.storage.files import OwnFolder, require_own
 from nzc.sweeps.jobs import JOBS, is_seed, job_folders, write_jobs
 from nzc.sweeps.spec import SweepRow, check_keys, name_of, spec_of
-from nzc.tracking import RECORD, tracked, tracked_name
+from nzc.tracking import tracked, tracked_name
 from nzc.validation import InputError, in_a_line
 
 _DIR = "hydra.sweep.dir"
@@ -97,7 +97,7 @@ def running_sweep(config: DictConfig) -> Iterator[list[list[str]]]:
                 _answer(config, folder)
         finally:
             # A job may not have begun, as with a row that cannot be composed.
-            if not (_begun(folder) or (folder / RECORD).is_file()):
+            if not (_begun(folder) or (folder / layout.RECORD).is_file()):
                 layout.clear(folder, _SWEEP_FILES)
                 own.undo()
             own.close()

@@ -37,6 +37,8 @@ SWEEP = "multirun.yaml"
 TABLE = "table.md"
 TABLE_CSV = "table.csv"
 PAGE = "report.html"
+#: The tracker's record of a run or sweep; the lock that its process holds, or one that sends it.
+RECORD, LOCK = "tracking.json", ".tracking.lock"
 #: All files that a run may leave, and the figures that it may draw.
 RUN_FILES = (
     RESULT,

@@ -3,7 +3,6 @@
 import os
 
 from nzc.tracking.record import (
-    RECORD,
     cause,
     read_record,
     send,
@@ -19,7 +18,6 @@ Tracker = MLflow
 os.environ.setdefault("MLFLOW_DISABLE_TELEMETRY", "true")
 
 __all__ = [
-    "RECORD",
     "MLflow",
     "Tracker",
     "cause",

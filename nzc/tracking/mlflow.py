@@ -4,9 +4,10 @@ import json
 import logging
 import math
 from collections.abc import Mapping
+from contextlib import suppress
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 from uuid import uuid4
 
 from filelock import FileLock
@@ -25,12 +26,10 @@ from nzc.runs.summary import describe, describe_student
 from nzc.sweeps.jobs import JOBS
 from nzc.sweeps.page import summarise
 from nzc.tracking.model import log_student
-from nzc.tracking.record import LOCK, RECORD
-from nzc.tracking.settings import MLflow, address_of
 from nzc.validation import InputError, in_a_line
 
 #: Files that are never artifacts: the student is recorded as a model.
-_KEPT = (layout.CURVES, layout.STUDENT, RECORD, LOCK)
+_KEPT = (layout.CURVES, layout.STUDENT, layout.RECORD, layout.LOCK)
 #: Files that depend on no vote, and on no ε that follows from votes.
 _PUBLIC = (
     layout.LABELS,
@@ -45,10 +44,24 @@ _PUBLIC = (
 )
 
 
+class Destination(Protocol):
+    """What a recorder needs of `nzc.tracking.MLflow`, which makes it."""
+
+    uri: str
+    file: Path | None  # a local database
+    folder: Path  # of its artifacts
+    model: bool
+    register: str | None
+    system_metrics: bool
+    private: bool
+
+    def require_artifacts(self, experiment: str, location: str) -> None: ...
+
+
 class Recorder:
     """Talks to MLflow for a run, or for a sweep."""
 
-    def __init__(self, settings: MLflow) -> None:
+    def __init__(self, settings: Destination) -> None:
         self.settings = settings
         self.private = settings.private
         self.uri = settings.uri if settings.file is None else address_of(settings.file)
@@ -262,3 +275,15 @@ def _curve_lines(folder: Path) -> list[str]:
     if not file.is_file():
         return []
     return file.read_text(encoding="utf-8").rpartition("\n")[0].splitlines()[1:]
+
+
+def address_of(file: Path) -> str:
+    """Return the address of an SQLite database. InputError: SQLAlchemy has none for this path."""
+    from sqlalchemy import URL, make_url  # takes a quarter of a second to import
+
+    with suppress(UnicodeEncodeError):
+        address = URL.create("sqlite", database=str(file)).render_as_string(hide_password=False)
+        if make_url(address).database == str(file):
+            return address
+    allowed = "must be a path in UTF-8, and without ? before SQLAlchemy 2.1"
+    raise InputError("tracking.uri", file, allowed)

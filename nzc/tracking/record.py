@@ -20,15 +20,11 @@ from uuid import uuid4
 
 from filelock import BaseFileLock, FileLock
 
-from nzc.runs.layout import LEARNING_CURVES, RESULT
+from nzc.runs.layout import LEARNING_CURVES, LOCK, RECORD, RESULT
 from nzc.storage.files import write_private
 from nzc.tracking.settings import MLflow
 from nzc.validation import InputError, in_a_line, masked
 
-#: The record of a run or sweep in its folder.
-RECORD = "tracking.json"
-#: The lock that its process holds, or one that sends it.
-LOCK = ".tracking.lock"
 #: A run that takes fewer seconds is sent at its end only: importing MLflow would slow it down.
 SHORT = 30.0
 #: Learning curves are sent every so many seconds, because each request takes milliseconds.

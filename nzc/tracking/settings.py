@@ -126,15 +126,3 @@ def _is_database(file: Path) -> bool:
         return False
     with file.open("rb") as opened:
         return opened.read(6) in (b"", b"SQLite")
-
-
-def address_of(file: Path) -> str:
-    """Return the address of an SQLite database. InputError: SQLAlchemy has none for this path."""
-    from sqlalchemy import URL, make_url  # takes a quarter of a second to import
-
-    with suppress(UnicodeEncodeError):
-        address = URL.create("sqlite", database=str(file)).render_as_string(hide_password=False)
-        if make_url(address).database == str(file):
-            return address
-    allowed = "must be a path in UTF-8, and without ? before SQLAlchemy 2.1"
-    raise InputError("tracking.uri", file, allowed)

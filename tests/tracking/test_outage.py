@@ -19,8 +19,8 @@ from mlflow.entities import Run
 from mlflow.utils.mlflow_tags import MLFLOW_PARENT_RUN_ID, MLFLOW_RUN_NOTE
 from omegaconf import OmegaConf
 
+from nzc.runs.layout import LOCK, RECORD
 from nzc.tracking import unsent
-from nzc.tracking.record import LOCK, RECORD
 
 DATABASE = "sqlite:///mlflow.db"
 QUIET = ["tracking=mlflow", "tracking.system_metrics=false"]
