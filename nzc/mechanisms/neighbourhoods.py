@@ -94,14 +94,14 @@ def distinct(
     columns = votes[:, None, :]
     if student_probs is not None:
         columns = np.stack([votes, student_probs], axis=1)
-    queries, _, classes = columns.shape
+    queries, parts, classes = columns.shape
     order = np.lexsort(-columns[:, ::-1].swapaxes(0, 1), axis=-1)
     order[ordered] = np.arange(classes)
     columns = np.take_along_axis(columns, order[:, None, :], axis=2)
-    keys = np.concatenate([ordered[:, None], columns.reshape(queries, -1)], axis=1)
+    keys = np.concatenate([ordered[:, None], columns.reshape(queries, parts * classes)], axis=1)
     keys, inverse = np.unique(keys, axis=0, return_inverse=True)
     single = keys[:, :1] > 0
-    columns = keys[:, 1:].reshape(len(keys), -1, classes)
+    columns = keys[:, 1:].reshape(len(keys), parts, classes)
     begins = np.ones((len(keys), classes), dtype=bool)  # whether a class is the first of its kind
     begins[:, 1:] = single | (columns[..., 1:] != columns[..., :-1]).any(axis=1)
     kinds = begins.sum(axis=1)

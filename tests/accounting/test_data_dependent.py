@@ -95,7 +95,6 @@ def test_2018_orders(
         *(laplace_bound(gamma) for gamma in (1e-10, 0.05, 0.5, 3.0, 10.0)),
         *(gaussian_bound(sigma) for sigma in (0.1, 2.0, 40.0, 1e6)),
     ],
-    ids=str,
 )
 def test_bounds_hold_where_their_conditions_fail(bound: DataDependentBound) -> None:
     """2017's Theorem 3 must not be applied above q = 1/(e^2γ + 1): naive code goes negative."""
