@@ -9,7 +9,7 @@ its lowest point, and above it at most 1.
 """
 
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.lib.stride_tricks import as_strided
@@ -17,7 +17,8 @@ from numpy.lib.stride_tricks import as_strided
 from nzc.types import Floats, Ints
 
 
-class Laws(NamedTuple):
+@dataclass(frozen=True, repr=False)
+class Laws:
     """Laws of the privacy losses of one query, on the grid."""
 
     offsets: Ints  # [offsets] the losses in steps of the grid, ascending

@@ -303,8 +303,6 @@ class Table(Dataset):
         y = self._numbers(names.get(self.label, pd.Series(None, names.index)))
         if self.label in public:
             say(f"{self.public} has labels ({self.label}): they only measure accuracy")
-        if self.classes is None:
-            say(f"classes of {self.label} are {', '.join(self._classes)}")
         say(*warnings)
         none = Split(x[:0], y[:0])
         return DataSplits(

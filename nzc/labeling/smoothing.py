@@ -5,7 +5,6 @@ This is post-processing of released counts, so it costs nothing further.
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import NamedTuple
 
 import numpy as np
 from scipy.special import softmax
@@ -26,7 +25,7 @@ _SIZES = 0.5
 _CENTERS = 400  # so many public rows span the functions that the smoother knows
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class NoisyTotals:
     """Released noisy counts, with what public facts say of them."""
 
@@ -66,7 +65,8 @@ class NoisyTotals:
         return np.asarray(_to_simplex((1 / classes + trust * apart)[None])[0])
 
 
-class _Regression(NamedTuple):
+@dataclass(frozen=True, repr=False)
+class _Regression:
     """A Bayesian linear regression, with one prior variance for all weights."""
 
     log_likelihood: float
@@ -75,7 +75,8 @@ class _Regression(NamedTuple):
     variance: float  # of the prior
 
 
-class _Kernel(NamedTuple):
+@dataclass(frozen=True, repr=False)
+class _Kernel:
     """The functions of a kernel, the share that cells have of their own, and how well both fit."""
 
     score: float

@@ -191,14 +191,18 @@ def test_a_bound_that_is_too_small_in_one_respect_is_refused(bound):
 NOISES = [Own(stats.norm()), Own(stats.expon()), Own(stats.cauchy()), OwnGumbel()]
 
 
-@pytest.mark.parametrize("noise", NOISES, ids=str)
+def _name(noise: object) -> str:
+    return type(noise).__name__
+
+
+@pytest.mark.parametrize("noise", NOISES, ids=_name)
 @pytest.mark.parametrize("drawn", [0.98, 1.02, 0.0])
 def test_two_percent_too_little_or_too_much_noise_is_refused(noise, drawn):
     with pytest.raises(InputError, match=r"^noise=.*must draw with `sample`, in votes"):
         require_draws(replace(noise, drawn=drawn))
 
 
-@pytest.mark.parametrize("noise", [*NOISES, OwnGumbel(quantiles=1.0)], ids=str)
+@pytest.mark.parametrize("noise", [*NOISES, OwnGumbel(quantiles=1.0)], ids=_name)
 def test_a_right_noise_of_ones_own_is_taken_and_drawn_for_a_release(noise):
     mechanism = NoisyArgmax(noise)
     assert mechanism.release(np.array([[9, 3]]), nzc.system_rng()) in (0, 1)
