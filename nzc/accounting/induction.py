@@ -9,7 +9,7 @@ its lowest point, and above it at most 1.
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from numpy.lib.stride_tricks import as_strided
@@ -17,14 +17,16 @@ from numpy.lib.stride_tricks import as_strided
 from nzc.types import Floats, Ints
 
 
-@dataclass(frozen=True, repr=False)
-class Laws:
+class Laws(NamedTuple):
     """Laws of the privacy losses of one query, on the grid."""
 
     offsets: Ints  # [offsets] the losses in steps of the grid, ascending
     weights: Floats  # [laws, offsets] their probabilities
     infinite: Floats  # [laws] probabilities of an infinite loss
     dense: bool = True  # whether the offsets are all from the first to the last
+
+    def __repr__(self) -> str:
+        return f"Laws of {len(self.offsets)} losses"  # they may follow from votes
 
 
 #: A bit that decides whether there is a label: V after a label, and V without one, to V before it.
