@@ -9,33 +9,33 @@ from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
 
 from rich.console import Console
 
-from nzc.runs.figures import FIGURES, figure_of
 from nzc.runs.metrics import RECALL as RECALL
+from nzc.runs.quantities import QUANTITIES, quantity_of
 from nzc.validation import in_a_line
 
 #: What each ε means, in the order of the table.
 EPSILONS = {
-    key.removeprefix("epsilon."): figure.meaning
-    for key, figure in FIGURES.items()
-    if figure.meaning
+    key.removeprefix("epsilon."): quantity.meaning
+    for key, quantity in QUANTITIES.items()
+    if quantity.meaning
 }
 
 
 def heading(key: str) -> str:
     """Return the name of a key of result.json, or of the configuration, in tables and figures."""
-    return figure_of(key).label or key
+    return quantity_of(key).label or key
 
 
 def axis_name(key: str) -> str:
     """Return the name of a key on an axis, with its unit."""
-    figure = figure_of(key)
-    name = figure.axis or heading(key)
-    return f"{name} (%)" if figure.share else name
+    quantity = quantity_of(key)
+    name = quantity.axis or heading(key)
+    return f"{name} (%)" if quantity.share else name
 
 
 def is_share(key: str) -> bool:
     """Return whether the value of a key is shown in per cent."""
-    return figure_of(key).share
+    return quantity_of(key).share
 
 
 def percent(value: float | None) -> str:
@@ -51,7 +51,7 @@ def number(value: float | None, key: str = "") -> str:
         return "–"
     if math.isinf(value):
         return "∞"
-    is_lower = figure_of(f"epsilon.{key.removeprefix('epsilon.')}").lower
+    is_lower = quantity_of(f"epsilon.{key.removeprefix('epsilon.')}").lower
     rounding = ROUND_FLOOR if is_lower else ROUND_CEILING
     digits = Decimal(str(float(value)))
     if value and not 1e-3 <= value < 1e9:

@@ -65,8 +65,8 @@ def _measured(label: str, measure: Callable[[Answers], float | None] | None) -> 
 class Metrics:
     """Figures of merit of the student on the test split. None: it cannot be known.
 
-    A line of this class is all that a metric of nzc needs to stand in result, table, sweep and
-    tracker.
+    A line of this class puts a metric of nzc into result.json, table.csv and the tracker. The
+    tables of runs and sweeps show these metrics where classes are of unequal size.
 
     majority           share of the most frequent class: the accuracy of always answering it
     balanced_accuracy  mean recall of the classes that the test split has

@@ -16,10 +16,10 @@ from typing import Any
 
 from nzc.accounting.epsilon import Epsilon
 from nzc.data import splits
-from nzc.runs.figures import FIGURES, Stage, figure_of, tracked_as
-from nzc.runs.figures import is_taken as is_taken
 from nzc.runs.layout import RESULT, flatten, with_infinity
 from nzc.runs.metrics import Metrics
+from nzc.runs.quantities import QUANTITIES, Stage, quantity_of, tracked_as
+from nzc.runs.quantities import is_taken as is_taken
 from nzc.storage.files import write_private
 from nzc.teachers import base
 from nzc.types import Floats, Ints, StageLog
@@ -104,7 +104,7 @@ class RoundResult:
 
 @dataclass(frozen=True, kw_only=True)
 class RunResult:
-    """All figures of one run, as in result.json. None: it does not apply or was not asked for.
+    """All quantities of one run, as in result.json. None: it does not apply or was not asked for.
 
     refused           queries that were not asked: the budget or the number of answers was reached
     neighbours        which private datasets ε compares
@@ -172,8 +172,8 @@ class RunResult:
         private.
         """
         hidden: dict[str, Any] = {"teachers": dict(self.teachers)}
-        for key, figure in FIGURES.items():
-            if figure.private:
+        for key, quantity in QUANTITIES.items():
+            if quantity.private:
                 section, _, name = key.rpartition(".")
                 hidden.get(section, hidden)[name] = None
         if self.data is not None:
@@ -234,13 +234,13 @@ class RunResult:
 
 def result_keys() -> list[str]:
     """Return the keys that result.json can hold, dotted; one that ends with a dot begins others."""
-    return list(FIGURES)
+    return list(QUANTITIES)
 
 
 def tracked_figures(result: RunResult) -> dict[str, float | None]:
     """Return the numbers that a tracker records, by their names there."""
     record = with_infinity(flatten(result.as_dict()))
-    values = {tracked_as(key): value for key, value in record.items() if figure_of(key).tracked}
+    values = {tracked_as(key): value for key, value in record.items() if quantity_of(key).tracked}
     values["epsilon"] = result.epsilon.published
     values |= by_class("recall", result.metrics.recall)
     return values | by_class("epsilon_of", result.individual)

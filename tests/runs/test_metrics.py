@@ -22,8 +22,8 @@ from nzc.runs.advice import (
     about_labels,
     about_recall,
 )
-from nzc.runs.figures import FIGURES
 from nzc.runs.metrics import Metrics, unequal_classes
+from nzc.runs.quantities import QUANTITIES
 from nzc.runs.result import RunResult, by_class
 
 PATIENTS = ("healthy", "ill")
@@ -179,7 +179,7 @@ def test_built_in_and_own_metrics_stand_in_table_result_and_tracker(nzc: Nzc) ->
     logged = {name: value for name, value in metrics.items() if isinstance(value, float)}
     logged |= {f"recall_{name}": value for name, value in metrics["recall"].items()}
     assert logged.items() <= run.data.metrics.items() and "late" not in run.data.metrics
-    measured = {key.removeprefix("metrics.") for key in FIGURES if key.startswith("metrics.")}
+    measured = {key.removeprefix("metrics.") for key in QUANTITIES if key.startswith("metrics.")}
     assert measured - {"recall."} | {"right", "macro"} <= set(logged)
 
     read = RunResult.read(newest_folder(ran))

@@ -1,4 +1,4 @@
-"""The figures of a result: each is declared once, and tables, trackers and pages read that.
+"""The quantities of a result: each is declared once, and tables, trackers and pages read that.
 
 A metric of the student is declared where it is computed (metrics.py).
 """
@@ -17,7 +17,7 @@ Stage = Literal[
 
 
 @dataclass(frozen=True)
-class Figure:
+class Quantity:
     """What is said of one key of result.json.
 
     label    its name in tables and figures
@@ -38,12 +38,12 @@ class Figure:
     private: bool = False
 
 
-def _share(label: str, axis: str = "", private: bool = False) -> Figure:
-    return Figure(label, axis, share=True, tracked=True, private=private)
+def _share(label: str, axis: str = "", private: bool = False) -> Quantity:
+    return Quantity(label, axis, share=True, tracked=True, private=private)
 
 
-def _epsilon(label: str, meaning: str, lower: bool = False) -> Figure:
-    return Figure(f"ε {label}", meaning=meaning, lower=lower, tracked=True)
+def _epsilon(label: str, meaning: str, lower: bool = False) -> Quantity:
+    return Quantity(f"ε {label}", meaning=meaning, lower=lower, tracked=True)
 
 
 #: Keys of result.json of which nothing more is said; one that ends with a dot begins others.
@@ -75,14 +75,14 @@ _PLAIN = (
     RECALL,
     *(f"data.{key}" for key in get_args(splits.SummaryKey)),
 )
-#: Every figure by its dotted key in result.json. `Epsilon.public` says which ε may be published.
-FIGURES = dict.fromkeys(_PLAIN, Figure())
-FIGURES |= {
-    "answered": Figure(tracked=True),
+#: Every quantity by its dotted key in result.json. `Epsilon.public` says which ε may be published.
+QUANTITIES = dict.fromkeys(_PLAIN, Quantity())
+QUANTITIES |= {
+    "answered": Quantity(tracked=True),
     "label_accuracy": _share("label accuracy"),
     "accuracy": _share("student", "student accuracy"),
-    "learned_accuracy": Figure("accuracy of learned labels", share=True),
-    "teachers.count": Figure("teachers", tracked=True),
+    "learned_accuracy": Quantity("accuracy of learned labels", share=True),
+    "teachers.count": Quantity("teachers", tracked=True),
     "teachers.mean_accuracy": _share("one teacher", "teacher accuracy", private=True),
     "teachers.ensemble_accuracy": _share("ensemble", "ensemble accuracy", private=True),
     "teachers.gap_above_2": _share("gap > 2", "queries", private=True),
@@ -117,28 +117,28 @@ FIGURES |= {
     "epsilon.ledger_total": _epsilon(
         "ledger-total", "the same, with all trials (runs with rng=seeded); private"
     ),
-    "order": Figure(tracked=True),
-    "ledger_trials": Figure(private=True),
-    "ledger_releases": Figure(private=True),
+    "order": Quantity(tracked=True),
+    "ledger_trials": Quantity(private=True),
+    "ledger_releases": Quantity(private=True),
 }
-FIGURES |= {f"seconds.{stage}": Figure(tracked=True) for stage in get_args(Stage)}
-FIGURES |= {
+QUANTITIES |= {f"seconds.{stage}": Quantity(tracked=True) for stage in get_args(Stage)}
+QUANTITIES |= {
     f"metrics.{part.name}": _share(part.metadata["label"])
     for part in fields(Metrics)
     if part.metadata
 }
 
 
-def figure_of(key: str) -> Figure:
+def quantity_of(key: str) -> Quantity:
     """Return what is declared of a key of result.json, or of the configuration."""
-    if key in FIGURES:
-        return FIGURES[key]
+    if key in QUANTITIES:
+        return QUANTITIES[key]
     if key.startswith(RECALL):
-        return Figure(f"recall of {key.removeprefix(RECALL)}", share=True)
+        return Quantity(f"recall of {key.removeprefix(RECALL)}", share=True)
     if key.startswith("metrics."):
-        return Figure(key.removeprefix("metrics."), tracked=True)  # of the user's own
+        return Quantity(key.removeprefix("metrics."), tracked=True)  # of the user's own
     # A paper's value, and a curve of a run, are no keys of result.json.
-    return {"epsilon": Figure("ε"), "gap_above": Figure(share=True)}.get(key, Figure())
+    return {"epsilon": Quantity("ε"), "gap_above": Quantity(share=True)}.get(key, Quantity())
 
 
 def tracked_as(key: str) -> str:
@@ -150,7 +150,7 @@ def tracked_as(key: str) -> str:
 
 
 def is_taken(name: str) -> bool:
-    """Return whether a figure of nzc has this name, at a tracker or in result.json."""
-    names = list(map(tracked_as, FIGURES))
+    """Return whether a quantity of nzc has this name, at a tracker or in result.json."""
+    names = list(map(tracked_as, QUANTITIES))
     sections = ["epsilon", *(taken for taken in names if taken.endswith("_"))]
     return name in ("own", "recall", *names) or name.startswith(tuple(sections))
