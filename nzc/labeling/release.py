@@ -1,14 +1,18 @@
 """The privacy boundary: a session asks the teachers round by round and releases labels.
 
-    votes (private)  →  LabelingSession.ask  →  labels (public)  →  LabelingSession.charge  →
-    ledger (private)
+    votes (private)  →  ask  →  labels  →  charge  →  ledger (private), then labels are public
 
-Votes become labels in `LabelingSession.ask` and nowhere else in a run, in four steps:
+Votes become labels in `LabelingSession.ask`, in four steps:
 
 1. draw    the mechanism draws labels, or noisy counts, for all queries of the round
-2. admit   labels, which are public, decide which queries answers and budget still allow
+2. admit   each label decides for those after it whether answers and budget still allow them;
+           labels that are refused are never seen
 3. price   what the admitted queries cost at these votes; this stays private
 4. record  the round, under the key that the ledger will know it by
+
+`LabelingSession.charge` then writes the round into the ledger, before anyone sees its labels. Two
+other numbers that follow from votes may leave a run: a sanitised ε (`_sanitised`), and what a
+baseline learns (nzc/runs/baseline.py).
 
 `bound.py` says beforehand what all rounds cost at most, `LabelingSession.epsilon` afterwards what
 they have cost.
@@ -273,7 +277,7 @@ class LabelingSession:
             return
         rows = self.rows
         counts = self.counts.astype(np.float64)
-        noise = self.policy.mechanism.noise
+        noise = self.rounds[0].planned.mechanism.noise
         if places is None:  # how likely each class has the largest count
             self.probabilities = np.zeros((len(self.released), counts.shape[1]))
             self.probabilities[rows] = np.exp(noise.log_law(counts))
@@ -282,7 +286,7 @@ class LabelingSession:
         self.released[rows] = self.probabilities[rows].argmax(axis=1)
 
     def _smoothed(self, counts: Floats, places: Floats) -> Floats:
-        mechanism = self.policy.mechanism
+        mechanism = self.rounds[0].planned.mechanism
         expected = np.full(len(counts), float(self.voters))
         if not mechanism.adjacency.everywhere:
             voters = total_weight(self.voters, self.policy.shares, counts)

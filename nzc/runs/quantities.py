@@ -26,7 +26,6 @@ class Quantity:
     share    whether it is shown in per cent
     lower    whether it is a lower bound, which is rounded down
     tracked  whether a tracker records it as a number
-    private  whether it depends on votes or private records other than through released labels
     """
 
     label: str = ""
@@ -35,11 +34,10 @@ class Quantity:
     share: bool = False
     lower: bool = False
     tracked: bool = False
-    private: bool = False
 
 
-def _share(label: str, axis: str = "", private: bool = False) -> Quantity:
-    return Quantity(label, axis, share=True, tracked=True, private=private)
+def _share(label: str, axis: str = "") -> Quantity:
+    return Quantity(label, axis, share=True, tracked=True)
 
 
 def _epsilon(label: str, meaning: str, lower: bool = False) -> Quantity:
@@ -72,10 +70,13 @@ _PLAIN = (
     "moved_votes",
     "voters",
     "individual.",
+    "ledger_trials",
+    "ledger_releases",
     RECALL,
     *(f"data.{key}" for key in get_args(splits.SummaryKey)),
 )
-#: Every quantity by its dotted key in result.json. `Epsilon.public` says which ε may be published.
+#: Every quantity by its dotted key in result.json. `RunResult.public` and
+#: `Epsilon.public` say which may be published.
 QUANTITIES = dict.fromkeys(_PLAIN, Quantity())
 QUANTITIES |= {
     "answered": Quantity(tracked=True),
@@ -83,10 +84,10 @@ QUANTITIES |= {
     "accuracy": _share("student", "student accuracy"),
     "learned_accuracy": Quantity("accuracy of learned labels", share=True),
     "teachers.count": Quantity("teachers", tracked=True),
-    "teachers.mean_accuracy": _share("one teacher", "teacher accuracy", private=True),
-    "teachers.ensemble_accuracy": _share("ensemble", "ensemble accuracy", private=True),
-    "teachers.gap_above_2": _share("gap > 2", "queries", private=True),
-    "teachers.gap_above_3": _share("gap > 3", "queries", private=True),
+    "teachers.mean_accuracy": _share("one teacher", "teacher accuracy"),
+    "teachers.ensemble_accuracy": _share("ensemble", "ensemble accuracy"),
+    "teachers.gap_above_2": _share("gap > 2", "queries"),
+    "teachers.gap_above_3": _share("gap > 3", "queries"),
     "epsilon.published": _epsilon("published", "the ε to state when you publish this run"),
     "epsilon.exact": _epsilon("exact", "these labels cost at most this at these votes; private"),
     "epsilon.exact_lower": _epsilon(
@@ -118,8 +119,6 @@ QUANTITIES |= {
         "ledger-total", "the same, with all trials (runs with rng=seeded); private"
     ),
     "order": Quantity(tracked=True),
-    "ledger_trials": Quantity(private=True),
-    "ledger_releases": Quantity(private=True),
 }
 QUANTITIES |= {f"seconds.{stage}": Quantity(tracked=True) for stage in get_args(Stage)}
 QUANTITIES |= {

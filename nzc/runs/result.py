@@ -171,11 +171,8 @@ class RunResult:
         Accuracies are of public rows and of the test split. How many records the groups have is
         private.
         """
-        hidden: dict[str, Any] = {"teachers": dict(self.teachers)}
-        for key, quantity in QUANTITIES.items():
-            if quantity.private:
-                section, _, name = key.rpartition(".")
-                hidden.get(section, hidden)[name] = None
+        hidden: dict[str, Any] = {"ledger_trials": None, "ledger_releases": None}
+        hidden["teachers"] = self.teachers | dict.fromkeys(self.teachers.keys() - {"count"})
         if self.data is not None:
             hidden["data"] = {**self.data, "digest": "private"}
             if self.unit == "group":
