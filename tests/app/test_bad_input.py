@@ -273,7 +273,7 @@ FIGURE b, x: seed | sweep.figures.1=
 FIGURE a/b, curve: asked | sweep.figures.1.name=a/b
 FIGURE b, x: seed, y: acuracy | sweep.figures.b=acuracy
 FIGURE b, x: budget.epsilon, y: accuracy | sweep.figures.b=budget.epsilon
-FIGURE b, curve: gap | sweep.figures.1.curve=gap
+FIGURE b, curve: gap | sweep.figures.b.curve=gap
 FIGURE a, curve: answered | sweep.figures.name=a
 """
 
