@@ -4,7 +4,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-import pandas as pd
 
 from nzc.data.splits import Dataset, DataSplits, Split
 from nzc.data.standardizer import Standardizer
@@ -44,6 +43,8 @@ class Adult(Dataset):
 
     def _read(self, name: str) -> tuple[AnyArray, Ints]:
         """Return the 14 columns as text, [rows, 14], and the labels [rows]."""
+        import pandas as pd
+
         try:
             records = pd.read_csv(
                 Path(self.root, "adult", name),
