@@ -1,6 +1,5 @@
 """UCI Adult: does a person in the 1994 census earn more than 50,000 dollars?"""
 
-import csv
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -44,20 +43,28 @@ class Adult(Dataset):
 
     def _read(self, name: str) -> tuple[AnyArray, Ints]:
         """Return the 14 columns as text, [rows, 14], and the labels [rows]."""
+        import pandas as pd
+
         try:
-            with Path(self.root, "adult", name).open(encoding="ascii", newline="") as file:
-                records = csv.reader(file, skipinitialspace=True)
-                lines = [line for line in records if line and line[0][:1] != "|"]
-            labels = [LABELS.index(line[14].rstrip(".")) for line in lines]
-            table = np.array([line[:14] for line in lines])
+            records = pd.read_csv(
+                Path(self.root, "adult", name),
+                header=None,
+                comment="|",
+                dtype=str,
+                na_filter=False,
+                skipinitialspace=True,
+                encoding="ascii",
+            )
+            labels = records[14].str.rstrip(".").map(LABELS.index)
+            table = records.iloc[:, :14].to_numpy(str)
             if len(table[:, NUMBERS].astype(float)) != ROWS[name]:
                 raise ValueError
-        except (OSError, ValueError, IndexError):  # no byte of a record is quoted
+        except (OSError, ValueError, LookupError):  # no byte of a record is quoted
             wants = (
                 f"{ROWS[name]:,} whole records in adult/{name}, of archive.ics.uci.edu/dataset/2"
             )
             raise InputError("root", self.root, f"must have {wants}") from None
-        return table, np.array(labels, dtype=np.int64)
+        return table, labels.to_numpy(np.int64)
 
 
 def _features(table: AnyArray, public: AnyArray) -> AnyArray:

@@ -28,7 +28,9 @@ class RowWise(ABC):
 
     def __call__(self, x: "Tensor", rng: "Generator") -> "Tensor":
         """Augment float rows x [rows, ...]; `rng` is a CPU generator, unless `any_device`."""
-        return self.apply(x, self.draw(len(x), rng)) if self.takes(x.shape[1:]) else x
+        if not self.takes(x.shape[1:]):
+            return x
+        return self.apply(x, self.draw(len(x), rng))
 
     def takes(self, shape: Sequence[int]) -> bool:
         """Return whether rows of `shape` are augmented; others stay as they are."""

@@ -1,9 +1,11 @@
 """Your own images: a folder with a folder for each class, and one of images without a class."""
 
-import os
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
+from glob import glob
+from itertools import compress
+from operator import attrgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal, NamedTuple
 from warnings import catch_warnings
@@ -27,7 +29,7 @@ from nzc.data.splits import (
 )
 from nzc.settings import BelowOne, Count, CountOrZero, checked
 from nzc.storage.files import digest_of
-from nzc.types import AnyArray, Bools, Ints
+from nzc.types import AnyArray, Ints
 from nzc.validation import InputError
 
 if TYPE_CHECKING:
@@ -76,7 +78,9 @@ class Folder(Dataset):
 
     def check(self) -> int | None:
         _ = self._classes  # InputError: a folder is wrong
-        return len(self._unlabelled(self.public)) if isinstance(self.public, str) else None
+        if isinstance(self.public, str):
+            return len(self._unlabelled(self.public))
+        return None
 
     def load(self) -> DataSplits:
         files = self._labelled("path")
@@ -84,15 +88,20 @@ class Folder(Dataset):
         if isinstance(self.public, str):
             public = self._unlabelled(self.public)
             private, test = self._tested(files)
-            private = self._without(private, {"public": public, "test": test if self.test else []})
+            others = list(public)
+            if self.test is not None:
+                others += test
+            private = self._without(private, others)
         else:
             masks = by_share(_keys(files), True, self.private, self.public, self.seed)
             file_rows = np.flatnonzero(masks[1])
-            private, public, test = (_chosen(files, mask) for mask in masks)
+            private, public, test = (list(compress(files, mask)) for mask in masks)
 
         shape = self._read(public[0]).shape
         public_images = gather(self._images(public, shape))[:]
-        warnings = few_levels(public_images) if self.range is None else ()
+        warnings: tuple[str, ...] = ()
+        if self.range is None:
+            warnings = few_levels(public_images)
         say(*warnings)
         return DataSplits(
             Records(gather(self._images(private, shape)), _labels(private)),
@@ -102,7 +111,7 @@ class Folder(Dataset):
             file_rows=file_rows,
             keys=_keys(private),
             labels=tuple(self._classes),
-            ids=texts_of(np.array([file.name for file in public], dtype=object)),
+            ids=texts_of(_each(public, "name")),
             declared=self.classes is not None,
             warnings=warnings,
         )
@@ -110,12 +119,14 @@ class Folder(Dataset):
     @cached_property
     def _classes(self) -> list[str]:
         """The names of the classes, in order. InputError: there are folders of others."""
-        found = [folder.name for folder in self._class_folders("path")]
+        found = list(map(attrgetter("name"), self._class_folders("path")))
         if len(found) < 2:
             folders = "a folder with a folder of images for each of 2 or more classes"
             raise InputError("path", self.path, f"must be {folders}; it has {len(found)}")
         check_names(self.classes)
-        classes = found if self.classes is None else list(map(str, self.classes))
+        classes = found
+        if self.classes is not None:
+            classes = list(map(str, self.classes))
         further = set(found) - set(classes)
         if further:
             others = f"dataset.path={self.path}, which has {len(further):,} others"
@@ -129,8 +140,8 @@ class Folder(Dataset):
         root = Path(getattr(self, key))
         if not root.is_dir():
             return []
-        given = (folder for folder in (self.public, self.test) if isinstance(folder, str))
-        others = {Path(folder).resolve() for folder in given}
+        given = (self.public, self.test)
+        others = [Path(folder).resolve() for folder in given if isinstance(folder, str)]
         return [path for path in _listed(root) if path.is_dir() and path.resolve() not in others]
 
     def _labelled(self, key: Literal["path", "test"]) -> list[ImageFile]:
@@ -155,15 +166,13 @@ class Folder(Dataset):
     def _unlabelled(self, public: str) -> list[ImageFile]:
         """Return the images in the folder `public` and in folders below it, by their path."""
         files = []
-        for folder, _, names in os.walk(public, followlinks=True):
-            for name in names:
-                path = Path(folder, name)
-                place = path.relative_to(public)
-                if not any(part.startswith(".") for part in place.parts):
-                    files.append(ImageFile("public", path, UNKNOWN, place.as_posix()))
+        for name in glob("**", root_dir=public, recursive=True):
+            path = Path(public, name)
+            if not path.is_dir():
+                files.append(ImageFile("public", path, UNKNOWN, name))
         if not files:
             raise InputError("public", public, f"{_PUBLIC}; there is no image in it")
-        return sorted(files, key=lambda file: file.path)
+        return sorted(files, key=attrgetter("path"))
 
     def _tested(self, files: list[ImageFile]) -> tuple[list[ImageFile], list[ImageFile]]:
         """Return private images, and those that measure accuracy.
@@ -173,16 +182,14 @@ class Folder(Dataset):
         if self.test is not None:
             return files, self._labelled("test")
         is_private = draw_by_key(_keys(files), self.seed, 2) / 2.0**64 < self.private
-        return _chosen(files, is_private), _chosen(files, ~is_private)
+        return list(compress(files, is_private)), list(compress(files, ~is_private))
 
-    def _without(
-        self, private: list[ImageFile], others: dict[str, list[ImageFile]]
-    ) -> list[ImageFile]:
+    def _without(self, private: list[ImageFile], others: list[ImageFile]) -> list[ImageFile]:
         """Return the private images that `overlap` keeps. Equal bytes make equal images."""
-        digests = np.array([digest_of(file.path) for file in private])
-        shown = {key: {digest_of(file.path) for file in files} for key, files in others.items()}
-        dropped = to_drop(set(digests), shown, "bytes of image files", self.overlap)
-        return _chosen(private, ~np.isin(digests, [*dropped]))
+        digests = list(map(digest_of, _each(private, "path")))
+        shown = map(digest_of, _each(others, "path"))
+        dropped = to_drop(digests, shown, "bytes of image files", self.overlap)
+        return list(compress(private, ~np.isin(digests, [*dropped])))
 
     def _images(self, files: list[ImageFile], shape: tuple[int, ...]) -> Iterator[AnyArray]:
         """Yield each image, uint8 [1, channels, height, width]. InputError: their shapes differ."""
@@ -201,7 +208,9 @@ class Folder(Dataset):
         if self.size is not None:
             image = image.resize((self.size, self.size), Image.Resampling.BILINEAR)
         pixels = np.asarray(image)
-        return pixels[None] if self.grey else np.ascontiguousarray(pixels.transpose(2, 0, 1))
+        if self.grey:
+            return pixels[None]
+        return np.ascontiguousarray(pixels.transpose(2, 0, 1))
 
     def _opened(self, file: ImageFile) -> "Image":
         """Return an image in mode L or RGB."""
@@ -219,17 +228,18 @@ class Folder(Dataset):
             raise InputError(file.key, getattr(self, file.key), allowed) from None
 
 
-def _chosen(files: list[ImageFile], mask: Bools) -> list[ImageFile]:
-    return [files[number] for number in np.flatnonzero(mask)]
+def _each(files: list[ImageFile], attribute: str) -> AnyArray:
+    """Return an attribute of each file, [files]."""
+    return np.array(list(map(attrgetter(attribute), files)), dtype=object)
 
 
 def _keys(files: list[ImageFile]) -> Ints:
-    return keys_of(np.array([file.path.name for file in files], dtype=object))
+    return keys_of(_each(files, "path.name"))
 
 
 def _labels(files: list[ImageFile]) -> Ints:
-    return np.array([file.label for file in files], dtype=np.int64)
+    return _each(files, "label").astype(np.int64)
 
 
 def _listed(folder: Path) -> list[Path]:
-    return sorted(path for path in folder.iterdir() if not path.name.startswith("."))
+    return sorted(folder.glob("[!.]*"))

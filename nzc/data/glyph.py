@@ -6,6 +6,8 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cache, cached_property
 from hashlib import sha256
+from itertools import compress
+from operator import attrgetter
 from pathlib import Path
 from string import ascii_letters, digits
 
@@ -95,16 +97,16 @@ class Glyph(Dataset):
     def fonts_of(self, split: str) -> tuple[Font, ...]:
         """Return the fonts of a split."""
         fonts = find_fonts()
-        order = [fonts[i] for i in np.random.default_rng([self.seed, 4]).permutation(len(fonts))]
-        public: list[Font] = []
-        for whole in (True, False):
-            kind = [font for font in order if (font.symbols == SYMBOLS) == whole]
-            public += kind[: round(self.public_fonts * len(kind))]
-        chosen = tuple(font for font in fonts if (font in public) == (split != "private"))
-        if SYMBOLS not in {font.symbols for font in chosen}:
+        whole = np.array([font.symbols == SYMBOLS for font in fonts])
+        order = np.random.default_rng([self.seed, 4]).permutation(len(fonts))
+        public = np.zeros(len(fonts), bool)
+        for kind in (order[whole[order]], order[~whole[order]]):
+            public[kind[: round(self.public_fonts * len(kind))]] = True
+        chosen = public == (split != "private")
+        if not whole[chosen].any():
             allowed = f"leaves no font with every symbol for {split} rows"
             raise InputError("public_fonts", self.public_fonts, allowed)
-        return chosen
+        return tuple(compress(fonts, chosen))
 
     @property
     def frequencies(self) -> Floats:
@@ -244,10 +246,10 @@ def find_fonts() -> tuple[Font, ...]:
             names = file.getBestCmap() or {}
         if not all(map(has, letters)):
             continue
-        if len({names[ord(letter)] for letter in letters}) == len(letters):
+        if len({*map(names.get, map(ord, letters))}) == len(letters):
             name = " ".join(map(str, ImageFont.truetype(path).getname()))
             fonts[name] = Font(path, name, "".join(filter(has, SYMBOLS)))
-    return tuple(fonts[name] for name in sorted(fonts))
+    return tuple(sorted(fonts.values(), key=attrgetter("name")))
 
 
 @cache

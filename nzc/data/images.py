@@ -66,7 +66,9 @@ def as_bytes(opened: "Image", grey: bool, levels: Sequence[float] | None = None)
     if image.has_transparency_data:
         image = Image.alpha_composite(Image.new("RGBA", image.size, "white"), image.convert("RGBA"))
     image = image.convert(mode)
-    return image if levels is None else _rescaled(image, levels)
+    if levels is None:
+        return image
+    return _rescaled(image, levels)
 
 
 def _check_picture(opened: "Image", levels: Sequence[float] | None) -> None:

@@ -87,8 +87,10 @@ class Npz(Dataset):
         public_x = prepare(stored)
         warnings = self._doubts(stored, preparation, public_x)
         say(*warnings)
-        in_file = isinstance(x, FileRows)
-        private_x = FileRows(x.file, x.stored, private, prepare) if in_file else prepare(x[private])
+        if isinstance(x, FileRows):
+            private_x: AnyArray | FileRows = FileRows(x.file, x.stored, private, prepare)
+        else:
+            private_x = prepare(x[private])
         return DataSplits(
             Records(private_x, y[private]),
             Split(public_x, y[public]),
@@ -96,8 +98,8 @@ class Npz(Dataset):
             self.classes or classes,
             file_rows=public,
             preparation=preparation,
-            ids=texts_of(arrays["id"][public]) if "id" in arrays else None,
-            budgets=texts_of(arrays["budget"][private]) if "budget" in arrays else None,
+            ids=_texts(arrays.get("id"), public),
+            budgets=_texts(arrays.get("budget"), private),
             declared=self.classes is not None,
             warnings=warnings,
             **self._units(arrays, names, private),
@@ -119,9 +121,11 @@ class Npz(Dataset):
         rows: dict[str, Ints] = {name: np.flatnonzero(role == name) for name in SPLITS}
         if "group" in names:
             groups = names["group"]
-            people = {name: frozenset(groups[numbers].tolist()) for name, numbers in rows.items()}
-            dropped = to_drop(people.pop("private"), people, "array `group`", self.overlap)
             private = rows["private"]
+            others = groups[role != "private"]
+            dropped = to_drop(
+                groups[private].tolist(), others.tolist(), "array `group`", self.overlap
+            )
             rows["private"] = private[~np.isin(groups[private], [*dropped])]
         return list(rows.values())
 
@@ -172,13 +176,20 @@ class Npz(Dataset):
         return ()
 
 
+def _texts(names: AnyArray | None, rows: Ints) -> AnyArray | None:
+    """Return the names of these rows as text; None: the file has none."""
+    if names is None:
+        return None
+    return texts_of(names[rows])
+
+
 # What is wrong with the arrays, the most basic first; the first line ends the run, so each check
 # relies on those before it. No value of a record is quoted.
 
 
 def _of_shapes(arrays: Mapping[str, Any]) -> Iterator[str]:
     """Yield what is wrong with names, shapes and types of arrays."""
-    absent = [name for name in ("x", "y") if name not in arrays]
+    absent = sorted({"x", "y"} - arrays.keys())
     if absent:
         files = "the arrays x and y of an .npz file, or x.npy and y.npy"
         yield f"must hold {files}; {' and '.join(absent)} is missing"

@@ -75,7 +75,9 @@ class FileRows(LazyRows):
     ) -> None:
         self.file = file
         self.stored = stored
-        self._numbers = np.arange(len(stored)) if numbers is None else numbers
+        if numbers is None:
+            numbers = np.arange(len(stored))
+        self._numbers = numbers
         self._prepare = prepare
         weakref.finalize(stored, file.close)
         no_rows = prepare(np.empty((0, *stored.shape[1:]), stored.dtype))

@@ -4,7 +4,7 @@ import hashlib
 import json
 import sys
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Iterable, Sequence, Set
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal
@@ -161,7 +161,9 @@ class DataSplits:
     @cached_property
     def units(self) -> int:
         """How many units of privacy are private: groups, or records where there are no groups."""
-        return len(self.private) if self.groups is None else len(np.unique(self.groups))
+        if self.groups is None:
+            return len(self.private)
+        return len(np.unique(self.groups))
 
     @property
     def undeclared_classes(self) -> str | None:
@@ -193,7 +195,11 @@ class DataSplits:
     @property
     def summary(self) -> dict[SummaryKey, Any]:
         """Sizes, classes and digests, as recorded in result.json, which is private."""
-        facts: dict[SummaryKey, Any] = {name: len(getattr(self, name)) for name in SPLITS}
+        facts: dict[SummaryKey, Any] = {
+            "private": len(self.private),
+            "public": len(self.public),
+            "test": len(self.test),
+        }
         if self.labels_only:
             facts["features"] = len(self.joined)
         if self.public_files:
@@ -241,7 +247,9 @@ class Dataset(ABC):
         InputError: a file is wrong.
         """
         rows = getattr(self, "public", None)
-        return rows if isinstance(rows, int) else None
+        if isinstance(rows, int):
+            return rows
+        return None
 
     def describe(self) -> None:  # noqa: B027
         """Say how public rows are used, before any private row is read; by default nothing."""
@@ -312,22 +320,22 @@ def by_share(units: Ints, named: bool, private: float, public: float, seed: int)
 
 
 def to_drop(
-    private: Set[Any], others: Mapping[str, Set[Any]], names: str, overlap: Overlap
+    private: Iterable[Any], others: Iterable[Any], names: str, overlap: Overlap
 ) -> Set[Any]:
     """Return the people whose private rows are left out; say how many of the `names` are shared.
 
-    others  people of the public and the test rows, by the key that gives these rows
+    others  people of the public and the test rows
 
     `drop` leaves out private rows, not public ones, whose absence from a published folder would
     tell who is private: which rows remain follows from public files, so ε holds between private
     data of the people whom these do not name.
     """
-    shared = {key: private & people for key, people in others.items()}
-    dropped = frozenset[Any]().union(*shared.values())
-    if not dropped:
-        return dropped
-    counts = [f"{len(people):,} are in {key} rows too" for key, people in shared.items() if people]
-    found = f"of {len(private):,} values of the {names} in private rows, {', '.join(counts)}"
+    people = frozenset(private)
+    shared = people.intersection(others)
+    if not shared:
+        return shared
+    rows = "are in public rows too, or in test rows"
+    found = f"of {len(people):,} values of the {names} in private rows, {len(shared):,} {rows}"
     if overlap == "refuse":
         drop = "drop, to learn nothing from the private rows of people on both sides"
         raise InputError("overlap", overlap, f"must be {drop}, or allow: {found}")
@@ -335,4 +343,4 @@ def to_drop(
         say(found)
         return frozenset()
     say(f"{found}; these private rows are left out")
-    return dropped
+    return shared

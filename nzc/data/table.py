@@ -92,16 +92,14 @@ class Table(Dataset):
     def load(self) -> DataSplits:
         encoder = self._public.encoder
         assert encoder is not None
-        column, dropped = self._dropped
         names = self._names["private"]
-        admitted = np.ones(len(names), bool) if column is None else ~names[column].isin(dropped)
+        admitted = np.ones(len(names), bool)
+        column, dropped = self._dropped
+        if column is not None:
+            admitted = ~names[column].isin(dropped).to_numpy(bool)
         names = names[admitted]
-        fields: dict[str, Any] = {
-            "private": Records(
-                self._encoded("private", encoder, np.asarray(admitted)),
-                self._numbers(names[self.label]),
-            )
-        }
+        x = self._encoded("private", encoder, admitted)
+        fields: dict[str, Any] = {"private": Records(x, self._numbers(names[self.label]))}
         if self._person in names:
             codes, people = names[self._person].factorize()
             fields["keys" if self.group is None else "groups"] = keys_of(np.asarray(people))[codes]
@@ -111,8 +109,8 @@ class Table(Dataset):
             fields["budgets"] = names[self.budget].fillna("").to_numpy(object)
         if self.test is not None:
             labels = self._names["test"][self.label]
-            x = self._encoded("test", encoder, np.ones(len(labels), bool))
-            fields["test"] = Split(x[:], self._numbers(labels))
+            test = self._encoded("test", encoder, np.ones(len(labels), bool))
+            fields["test"] = Split(test[:], self._numbers(labels))
         return replace(self._public, private_file=digest_of(self.private), **fields)
 
     @property
@@ -137,7 +135,7 @@ class Table(Dataset):
     @property
     def _person(self) -> str | None:
         """The column whose values alone decide the teachers, where the private file has it."""
-        return self.id if self.group is None else self.group
+        return self.group or self.id
 
     @property
     def _missing(self) -> list[str]:
@@ -230,16 +228,20 @@ class Table(Dataset):
         """
         private = files["private"]
         public = files["public"]
-        shared = [name for name in public if name in private]
-        wanted = [("label", self.label, private), ("group", self.group, private)]
-        wanted += [("budget", self.budget, private), ("id", self.id, public)]
-        wanted += [("drop", name, private + public) for name in self.drop]
-        wanted += [("columns", name, private + public) for name in self.kinds]
-        for key, name, columns in wanted:
-            if name is not None and name not in columns:
-                path = self.private if columns is private else self.public
-                near = meant(name, columns, shared)
-                raise InputError(key, name, f"must be a column of {path}{near}; {_SKIP}")
+        shared = sorted({*public} & {*private})
+        both = private + public
+        for key, names, path, columns in (
+            ("label", [self.label], self.private, private),
+            ("group", [self.group], self.private, private),
+            ("budget", [self.budget], self.private, private),
+            ("id", [self.id], self.public, public),
+            ("drop", self.drop, self.public, both),
+            ("columns", self.kinds, self.public, both),
+        ):
+            for name in names:
+                if name is not None and name not in columns:
+                    near = meant(name, columns, shared)
+                    raise InputError(key, name, f"must be a column of {path}{near}; {_SKIP}")
 
         features = {*public} - {*self._named, *self.drop}
         allowed = f"must have the label and the columns of {self.public}"
@@ -256,14 +258,15 @@ class Table(Dataset):
     @cached_property
     def _dropped(self) -> tuple[str | None, Set[str]]:
         """The column that tells people apart, and its values whose private rows are left out."""
+        private, *shown = self._names.values()
         for column in (self.group, self.id):
-            files = {key: names[column] for key, names in self._names.items() if column in names}
-            if not {"private"} < files.keys():
+            others = [names[column].dropna() for names in shown if column in names]
+            if column not in private or not others:
                 continue
-            if column == self.group or not _are_row_numbers(files["public"]):
-                people = {key: frozenset(names.dropna()) for key, names in files.items()}
-                private = people.pop("private")
-                return column, to_drop(private, people, f"column `{column}`", self.overlap)
+            if column == self.group or not _are_row_numbers(self._names["public"][column]):
+                people = private[column].dropna()
+                names = f"column `{column}`"
+                return column, to_drop(people, pd.concat(others), names, self.overlap)
         return None, frozenset()
 
     @cached_property
@@ -304,6 +307,9 @@ class Table(Dataset):
         if self.label in public:
             say(f"{self.public} has labels ({self.label}): they only measure accuracy")
         say(*warnings)
+        ids = None
+        if self.id is not None:
+            ids = names[self.id].to_numpy(object)
         none = Split(x[:0], y[:0])
         return DataSplits(
             none,
@@ -311,7 +317,7 @@ class Table(Dataset):
             none,
             len(self._classes),
             labels=tuple(self._classes),
-            ids=None if self.id is None else names[self.id].to_numpy(object),
+            ids=ids,
             id_column=self.id,
             encoder=encoder,
             public_files={Path(self.public).name: digest_of(self.public)},

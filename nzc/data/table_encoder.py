@@ -94,7 +94,7 @@ def read_table(
     what it is. Other errors are those of pandas and pyarrow.
     """
     path = Path(path)
-    endings = {suffix.lower() for suffix in path.suffixes[-2:]}  # .csv.gz too
+    endings = {*map(str.lower, path.suffixes[-2:])}  # .csv.gz too
     if endings & {*_PARQUET}:
         chunks = _arrow_chunks(path, rows, columns, "parquet")
     elif endings & {*_ARROW}:
@@ -142,6 +142,10 @@ def _csv_chunks(
             chosen = None  # with a choice of columns, pandas takes rows with too many cells
             if columns is not None:
                 chosen = [name for name in header if _column_name(name) in columns]
+            missing: dict[str, Any] = dict.fromkeys(header, STR_NA_VALUES)
+            for name in header:
+                if _column_name(name) in names:
+                    missing[name] = ""
             chunks = pd.read_csv(
                 file,
                 chunksize=rows,
@@ -151,9 +155,7 @@ def _csv_chunks(
                 index_col=False,
                 usecols=chosen,
                 keep_default_na=False,
-                na_values={
-                    name: "" if _column_name(name) in names else STR_NA_VALUES for name in header
-                },
+                na_values=missing,
             )
             for chunk in chunks:  # separators may end the header
                 yield chunk.loc[:, ~chunk.columns.str.startswith("Unnamed: ")]
@@ -212,7 +214,9 @@ def _arrow_chunks(
     if columns is not None:
         names = [name for name in names if _column_name(name) in columns]
     scanned = file.scanner(columns=names, batch_size=rows, batch_readahead=1)
-    batches = scanned.to_batches() if file.count_rows() else [scanned.head(0)]
+    batches = scanned.to_batches()
+    if not file.count_rows():
+        batches = [scanned.head(0)]
     for batch in batches:
         yield batch.to_pandas(integer_object_nulls=True)  # large numbers stay whole
 
@@ -267,9 +271,13 @@ class Column:
         """The names of its features: `age`, `age missing`, `admitted month`, `ward=ICU`."""
         if self.kind == CATEGORY:
             names = [f"{self.name}={value or 'missing'}" for value in self.values]
-            return [*names, f"{self.name}=other"] if self.other else names
+            if self.other:
+                names.append(f"{self.name}=other")
+            return names
         names = [f"{self.name} {part}".rstrip() for part in self.parts]
-        return [*names, f"{self.name} missing"] if self.missing else names
+        if self.missing:
+            names.append(f"{self.name} missing")
+        return names
 
     def encode(self, values: pd.Series) -> np.ndarray[Any, Any]:
         """Return float32 [rows, features]. ColumnError: a value is no number, or no date."""
@@ -396,7 +404,9 @@ def blanked(table: pd.DataFrame, missing: Sequence[str]) -> pd.DataFrame:
         codes, names = different(values)
         return values.mask(names.isin(missing)[codes], None)
 
-    return table.apply(without) if missing else table
+    if not missing:
+        return table
+    return table.apply(without)
 
 
 def measured(
@@ -424,7 +434,7 @@ def measured(
 
 def _marks(format: str) -> tuple[str, str, str]:
     """Return what is before 1234.5 in a format, the decimal mark, and what is behind."""
-    prefix, decimal, suffix = re.findall(r"^(.*)1.234(.)5(.*)$", format)[0]
+    prefix, decimal, suffix = re.split(r"1.234(.)5", format)
     return prefix, decimal, suffix
 
 

@@ -6,6 +6,7 @@ import shlex
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import compress
 from typing import NamedTuple
 
 import numpy as np
@@ -49,19 +50,27 @@ _UNIT = re.compile(
     r".{0,11}"
 )
 #: Orders of the three parts of a date; a year of two digits comes last, or first between hyphens.
-_ORDERS = re.findall(
-    "%. %. %.",
-    "%d %m %Y, %m %d %Y, %Y %m %d, %d %m %y, %m %d %y, %d %b %Y, %b %d %Y, %Y %b %d, %d %B %Y, "
-    "%B %d %Y, %d %b %y, %b %d %y, %y %m %d",
-)
+_ORDERS = [
+    "%d %m %Y",
+    "%m %d %Y",
+    "%Y %m %d",
+    "%d %m %y",
+    "%m %d %y",
+    "%d %b %Y",
+    "%b %d %Y",
+    "%Y %b %d",
+    "%d %B %Y",
+    "%B %d %Y",
+    "%d %b %y",
+    "%b %d %y",
+    "%y %m %d",
+]
 _DATE = re.compile(r"(\w+)([-/.]\s?|,?\s)(\w+)([-/.]\s?|,?\s)(\d+)(?:(?:T|,?\s+)\d.*)?", re.ASCII)
 _COMPACT = r"(?:19|20)[0-9]{2}(?:0[1-9]|1[0-2])(?:0[1-9]|[12][0-9]|3[01])"  # 20241231
 _PADDED = "0[0-9]+"  # 01067
 _SAMPLE = 200  # different values of a column that show whether all are worth a try
 #: Whole numbers between these are years, and no names.
 _YEARS = (1800, 2100)
-#: Days since 1970 of the first year that Excel would read in the last century if it has two digits.
-_2030 = 21_915
 
 
 class Reading(NamedTuple):
@@ -77,7 +86,9 @@ class Reading(NamedTuple):
             return self.format or DATE
         if self.format == TIME:
             return TIME
-        return COMMA if self.format is not None and COMMAED in self.format else NUMBER
+        if self.format is not None and COMMAED in self.format:
+            return COMMA
+        return NUMBER
 
     def numbers(self, texts: pd.Series) -> Floats:
         """Return different values of a column as numbers, NaN where it is none."""
@@ -131,60 +142,45 @@ def fit_encoder(
     return TableEncoder(columns, unused, missing)
 
 
-def typed(kinds: Mapping[str, str]) -> str:
-    """Return what to type, in a shell, for columns of these kinds."""
-    items = [json.dumps(f"{name}: {kind}", ensure_ascii=False) for name, kind in kinds.items()]
-    return shlex.quote(f"dataset.columns=[{','.join(items)}]")
+def typed(name: object, kind: str) -> str:
+    """Return what to type, in a shell, for a column of this kind."""
+    item = json.dumps(f"{name}: {kind}", ensure_ascii=False)
+    return shlex.quote(f"dataset.columns=[{item}]")
 
 
 def doubts(public: pd.DataFrame, encoder: TableEncoder, grouped: bool) -> Iterator[str]:
     """Yield where a guess may be wrong, and what to type then. Only public rows decide."""
-    columns = {column.name: column for column in encoder.columns}
+    settled = {column.name for column in encoder.columns if column.given or column.parts}
     identifiers = []
     for name in public:
-        column = columns.get(name)
-        if column is None and encoder.unused[name].startswith(_IDENTIFIER):
+        if encoder.unused.get(name, "").startswith(_IDENTIFIER):
             identifiers.append(name)
-        elif column is None or not column.given:
-            yield from _doubts(public[name], column)
+        elif name not in settled:
+            yield from _doubts(public[name])
     if identifiers and not grouped:
         group = "name one by dataset.group if it says whom a row is about"
         unless = "without it, ε protects one row only"
-        kind = f"if it is a number, type {typed({identifiers[0]: NUMBER})}"
+        kind = f"if it is a number, type {typed(identifiers[0], NUMBER)}"
         names = ", ".join(identifiers)
         yield f"{names}: not used as features, {_IDENTIFIER}; {group}: {unless}; {kind}"
 
 
-def _doubts(values: pd.Series, column: Column | None) -> Iterator[str]:
-    """Yield what to type for a column that may be read wrong; None: it is not used."""
-    if column is not None and column.kind != CATEGORY:
-        yield from _doubts_of_years(values, column.format or "")
-        return
-    name = str(values.name)
+def _doubts(values: pd.Series) -> Iterator[str]:
+    """Yield what to type for a column of no number or date, if it may be one."""
+    name = values.name
     guess = _guess(values)
     if guess.unclear:
-        kinds = " or ".join(typed({name: reading.typed}) for reading in guess.readings)
+        kinds = " or ".join(typed(name, reading.typed) for reading in guess.readings)
         found = f"{guess.unclear:,} of {len(values):,} public values can be read in two ways"
         yield f"{name} is not used, because {found}: type {kinds}"
     elif guess.nearly:
         reading = guess.readings[0]
         wrong = guess.rows - guess.fitting
         found = f"{wrong:,} of {len(values):,} public values are no {plural(*reading)}"
-        advice = f"type {typed({name: reading.typed})} to take such values as missing"
+        advice = f"type {typed(name, reading.typed)} to take such values as missing"
         if guess.others.str.match("[^#]*[0-9]").any():  # Excel has #DIV/0!
-            advice = f"write them alike in all files, or type {typed({name: CATEGORY})}"
+            advice = f"write them alike in all files, or type {typed(name, CATEGORY)}"
         yield f"{name} is not used as a {reading.kind}, because {found}; {advice}"
-
-
-def _doubts_of_years(values: pd.Series, format: str) -> Iterator[str]:
-    """Yield a line if years of two digits are read as 2030 to 2068."""
-    if "%y" not in format:
-        return
-    late = int((measured(values, DATE, format)["day"] >= _2030).sum())
-    if late:
-        found = f"{late:,} of {len(values):,} public dates are read as 2030 to 2068"
-        remedy = "if they are of the last century, write four digits"
-        yield f"{values.name} has years of two digits, and {found}: {remedy}"
 
 
 def _are_years(numbers: Floats) -> bool:
@@ -244,7 +240,9 @@ def _category(values: pd.Series, categories: int, given: bool, guess: Guess) -> 
     codes, names = different(values)
     counts = Counter(names[codes])
     if len(counts) <= 1:
-        return "one value only" if any(counts) else "it is empty"
+        if any(counts):
+            return "one value only"
+        return "it is empty"
     if not given:
         why = None
         if not guess.nearly:
@@ -323,7 +321,9 @@ def _best(readings: Sequence[Reading], texts: pd.Series, rows: Ints) -> Guess:
     places = list(by_values.values())
     first = numbers[places[0]]
     differ = (np.nan_to_num(numbers[places], nan=np.inf) != np.nan_to_num(first, nan=np.inf)).any(0)
-    unclear = int(rows[differ].sum()) if len(rows) > 1 else 0
+    unclear = 0
+    if len(rows) > 1:
+        unclear = int(rows[differ].sum())
     best = [readings[place] for place in places]
     return Guess(best, int(fits.max()), int(rows.sum()), unclear, texts[np.isnan(first)])
 
@@ -360,7 +360,7 @@ def _fitting(readings: Sequence[Reading], sample: pd.Series) -> list[Reading]:
     most = max(fits)
     if most < max(1, len(sample) / 4):
         return []
-    return [reading for reading, count in zip(readings, fits, strict=True) if count == most]
+    return list(compress(readings, np.equal(fits, most)))
 
 
 def _notation(texts: pd.Series, rows: Ints, mark: str) -> str:

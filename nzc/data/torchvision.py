@@ -1,7 +1,6 @@
 """torchvision's classification datasets, divided as in the papers."""
 
 from dataclasses import dataclass
-from functools import partial
 from typing import Any, Literal
 
 import numpy as np
@@ -46,24 +45,16 @@ class Torchvision(Dataset):
         which: dict[str, Any] = {"train": part == "train"}
         if self.kind in ("SVHN", "STL10"):
             which = {"split": part}
-        reader = partial(getattr(datasets, self.kind), self.root, **which)
         try:
-            images = reader()
-        except Exception:  # torchvision, SciPy and their decoders raise many types
-            images = self._download(reader)
-        labels = images.targets if hasattr(images, "targets") else images.labels
-        pixels = channels_first(np.asarray(images.data))
-        return np.ascontiguousarray(pixels), np.asarray(labels, np.int64)
-
-    def _download(self, reader: partial[Any]) -> Any:
-        """Return what `reader` makes of files that torchvision downloads."""
-        try:
-            return reader(download=True)
-        except Exception as error:
+            images = getattr(datasets, self.kind)(self.root, download=True, **which)
+        except Exception as error:  # torchvision, SciPy and their decoders raise many types
             files = f"the files of {self.kind}, whole"
             remedy = "delete damaged ones, and torchvision downloads them again"
             allowed = f"must hold {files}; {remedy} ({in_a_line(error, 300)})"
             raise InputError("root", self.root, allowed) from error
+        labels = images.targets if hasattr(images, "targets") else images.labels
+        pixels = channels_first(np.asarray(images.data))
+        return np.ascontiguousarray(pixels), np.asarray(labels, np.int64)
 
 
 @dataclass(frozen=True)

@@ -569,13 +569,6 @@ def test_numbers_are_no_identifiers_and_advice_loses_no_value() -> None:
             encoder.encode(public.assign(comma=[private, *comma[1:]]))
 
 
-def test_years_of_two_digits_may_be_of_the_last_century() -> None:
-    public = pd.DataFrame({"x": [f"{1 + row % 28}.3.{60 + row % 12}" for row in range(120)]})
-    (line,) = doubts(public, fit_encoder(public, {}, 32), grouped=False)
-    assert "90 of 120 public dates are read as 2030" in line
-    assert not [*doubts(public, fit_encoder(public, {"x": "%d.%m.%y"}, 32), grouped=False)]
-
-
 @pytest.mark.parametrize(
     "cells",
     [
