@@ -74,12 +74,15 @@ def epsilon(groups: tuple[Queries, ...], delta: float) -> float:
     variance = 0.0
     far = 0.0
     for count, releases in groups:
-        bounds = [_BOUNDS[shown.kind] for shown in releases]
-        if any(shown.size > bound.largest for shown, bound in zip(releases, bounds, strict=True)):
-            return np.inf
+        far_of_query = 0.0
+        for shown in releases:
+            bound = _BOUNDS[shown.kind]
+            if shown.size > bound.largest:
+                return np.inf
+            far_of_query += bound.far
         queries += count
         variance += count * np.sum(np.square(_shifts(releases)))
-        far += count * sum(bound.far for bound in bounds)
+        far += count * far_of_query
     blocks = _blocks(groups)
     left = delta * (1 - OF_DELTA) - far
     if blocks != [1]:
@@ -107,11 +110,12 @@ def together(parts: Sequence[tuple[int, Shown]], delta: float, known: float) -> 
         return sparse_reports.epsilon(counts[first], first.size, delta, known)
     groups = {shown: (count, (shown,)) for shown, count in counts.items()}
     found = epsilon(tuple(groups.values()), delta)
-    bits = [shown for shown in counts if shown.kind is Kind.BIT]
-    labels = [shown for shown in counts if shown.kind is Kind.SCREENED]
-    if len(bits) == len(labels) == 1:
-        screens = groups.pop(bits[0])[0], (bits[0], labels[0])
-        del groups[labels[0]]
+    kinds = [shown.kind for shown in counts]
+    if kinds.count(Kind.BIT) == kinds.count(Kind.SCREENED) == 1:
+        bit = list(counts)[kinds.index(Kind.BIT)]
+        label = list(counts)[kinds.index(Kind.SCREENED)]
+        screens = groups.pop(bit)[0], (bit, label)
+        del groups[label]
         found = min(found, epsilon((screens, *groups.values()), delta))
     return found
 

@@ -62,7 +62,7 @@ def calibrate_noise(
     """
     positive("epsilon", epsilon)
     cost = cache(epsilon_of)
-    values: list[float] = [2.0**power for power in _POWERS]
+    values = list(map(partial(math.ldexp, 1.0), _POWERS))
     # Noise shrinks with an inverse scale, of which every small value is enough.
     grows = cost(values[0], True) > epsilon
     if not grows:

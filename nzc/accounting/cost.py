@@ -84,28 +84,39 @@ class Cost:
         """Return the exact Rényi cost, [orders]; inf where the mechanism has no law."""
         if self.exact is None:
             return np.full(len(orders), np.inf)
-        return sum((cost.total(orders) for cost in self.exact), np.zeros(len(orders)))
+        rdp = np.zeros(len(orders))
+        for cost in self.exact:
+            rdp = rdp + cost.total(orders)
+        return rdp
 
     def epsilon(self, delta: float) -> Epsilon:
         """Return every ε at δ that needs no random draw; δ must lie strictly between 0 and 1."""
         between_0_and_1("delta", delta)
         exact, lower, order = self.exact_epsilon(delta)
         claimed = self.claim and self.claim(self.queries, delta)
-        theorem = None
-        if self.bounded:
-            costs = [bound.cost(histograms) for bound, histograms in self.bounded]
-            theorem, _ = to_epsilon(
-                lambda orders: sum((cost(orders).sum(axis=0) for cost in costs), 0 * orders), delta
-            )
         return Epsilon(
             exact=exact,
             exact_lower=lower,
             order=order,
-            theorem=theorem,
+            theorem=self._theorem_epsilon(delta),
             paper=by_paper(self.printed, delta) if self.printed else claimed,
             data_independent=self.data_independent(delta),
             claimed=claimed,
         )
+
+    def _theorem_epsilon(self, delta: float) -> float | None:
+        """Return ε at δ by the data-dependent theorem; None: there is none."""
+        if not self.bounded:
+            return None
+        costs = [bound.cost(histograms) for bound, histograms in self.bounded]
+
+        def rdp(orders: Floats) -> Floats:
+            total = np.zeros(len(orders))
+            for cost in costs:
+                total = total + cost(orders).sum(axis=0)
+            return total
+
+        return to_epsilon(rdp, delta)[0]
 
     def published(self, delta: float, rough: bool = False) -> tuple[float, float]:
         """Return an ε and its δ that hold for any votes.
@@ -206,10 +217,12 @@ def cost_curve(
         for bound, histograms in cost.bounded:
             grown = np.cumsum(bound.cost(histograms)(ORDERS), axis=0)
             theorem += np.vstack([0 * ORDERS, grown])[so_far[len(histograms)]]
-        worst_case += [(np.minimum(queries, count), release) for count, release in cost.worst_case]
+        paying = 1
+        for count, release in cost.worst_case:
+            worst_case.append((np.minimum(queries, count), release))
+            paying = max(paying, count)
         released += labels
         before += len(answered)
-        paying = max([1, *(count for count, _ in cost.worst_case)])
         left -= cost.delta_cost * np.minimum(queries, paying) / paying
     left = np.maximum(left, 0)
     curves = {}
@@ -217,12 +230,17 @@ def cost_curve(
         curves["exact"] = _epsilons(exact, left)
     if all(cost.bounded for cost, _ in rounds):
         curves["theorem"] = _epsilons(theorem, left)
-    spent = []
-    for point, share in enumerate(left):
-        parts = [(int(counts[point]), release) for counts, release in worst_case]
-        spent.append(data_independent.compose(parts, share, rough=True))
-    curves["data_independent"] = np.array(spent)
+    curves["data_independent"] = _worst_case_curve(worst_case, left)
     return released, curves
+
+
+def _worst_case_curve(worst_case: list[tuple[Ints, WorstCaseCost]], deltas: Floats) -> Floats:
+    """Return ε for any votes after so many releases, which are [points], each at its own δ."""
+    epsilons = []
+    for point, delta in enumerate(deltas):
+        releases = [(int(counts[point]), release) for counts, release in worst_case]
+        epsilons.append(data_independent.compose(releases, delta, rough=True))
+    return np.array(epsilons)
 
 
 def _epsilons(rdp: Floats, deltas: Floats) -> Floats:

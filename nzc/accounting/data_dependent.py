@@ -67,7 +67,9 @@ def by_paper(
     of a mixture.
     """
     orders = max((bound.orders for bound, _, _ in released), key=len)
-    rdp = sum(share @ bound.cost(histograms)(orders) for bound, histograms, share in released)
+    rdp = np.zeros(len(orders))
+    for bound, histograms, share in released:
+        rdp += share @ bound.cost(histograms)(orders)
     return max(0.0, float((rdp - np.log(delta) / (orders - 1)).min()))
 
 

@@ -80,7 +80,10 @@ def added(releases: Iterable[Release]) -> WorstCaseCost:
     releases = paid(releases)
 
     def rdp(orders: Floats) -> Floats:
-        return sum((count * cost.rdp(orders) for count, cost in releases), 0 * orders)
+        total = 0 * orders
+        for count, cost in releases:
+            total = total + count * cost.rdp(orders)
+        return total
 
     return WorstCaseCost(rdp, float(np.sqrt(sum(count * cost.mu**2 for count, cost in releases))))
 
@@ -105,13 +108,13 @@ def compose(releases: Sequence[Release], delta: float, rough: bool = False) -> f
     ]
     if rough:
         return min(bounds)
-    counts = [count for count, _ in releases]
-    first = releases[0][1]
-    if first.many is not None and all(cost.many == first.many for _, cost in releases):
-        bounds.append(first.many(sum(counts), delta))
+    counts, costs = zip(*releases, strict=True)
+    many = costs[0].many
+    if many is not None and all(cost.many == many for cost in costs):
+        bounds.append(many(sum(counts), delta))
     # What is `shown` composes by induction.
-    shown = [cost.shown for _, cost in releases if cost.shown is not None]
-    if len(shown) == len(releases):
+    shown = [cost.shown for cost in costs]
+    if None not in shown:
         bounds.append(together(list(zip(counts, shown, strict=True)), delta, min(bounds)))
     return min(bounds)
 

@@ -104,8 +104,11 @@ class ExactGenerator(np.random.Generator):
 
         mp = mpmath.mp.clone()
         mp.prec = 2 * (_FIRST + _MORE)
-        draws = [(k << _MORE) + int.from_bytes(self.bytes(_MORE // 8)) for k in first_bits]
-        return np.array([_precise_ends(mp, law, k) for k in draws], dtype=object).T
+        ends = []
+        for k in first_bits:
+            draw = (k << _MORE) + int.from_bytes(self.bytes(_MORE // 8))
+            ends.append(_precise_ends(mp, law, draw))
+        return np.array(ends, dtype=object).T
 
 
 def _bounds(law: StandardLaw, lead: Floats, scale: Floats, known: Ints) -> tuple[Floats, Floats]:

@@ -156,14 +156,13 @@ def _law(d: Floats, v: Floats) -> tuple[Floats, ...]:
     at_b, under_b = _laplace(s - y[..., None])
     later = np.exp(-s) * weights
     sooner = -np.expm1(-s) * weights
-    terms = [
-        (at_a, under_b, sooner),
-        (at_b, under_a, sooner),
-        (under_a, under_b, later),
-        (at_a, at_b, sooner),
-        (at_a, under_b, later),
-    ]
-    return tuple((first * second * mass).sum(axis=-1) for first, second, mass in terms)
+    return (
+        (at_a * under_b * sooner).sum(axis=-1),
+        (at_b * under_a * sooner).sum(axis=-1),
+        (under_a * under_b * later).sum(axis=-1),
+        (at_a * at_b * sooner).sum(axis=-1),
+        (at_a * under_b * later).sum(axis=-1),
+    )
 
 
 def _rare(h: float) -> list[tuple[Floats, Floats]]:

@@ -71,7 +71,8 @@ def own_cells_cost(
         if queries > 1 and single is not None:
             # A count leaves the dearest histogram, and enters the dearest of the others; or the
             # reverse.
-            left, entered = (cost.per_query(orders)[:queries] for cost in single)
+            left = single[0].per_query(orders)[:queries]
+            entered = single[1].per_query(orders)[:queries]
             for costs, others in ((left, entered), (entered, left)):
                 rest = others.copy()
                 rest[costs.argmax(axis=0), np.arange(len(orders))] = 0

@@ -97,6 +97,7 @@ def _lowest_between(ahead: Floats, values: Floats, place: int) -> float:
     if len(lines) == 2 and lines[0][0] != lines[1][0]:
         (slope, offset), (other, shift) = lines
         points.append(min(max((offset - shift) / (other - slope), low), high))
-    return min(
-        max((slope + offset / t for slope, offset in lines), default=-np.inf) for t in points
-    )
+    highest = np.full(len(points), -np.inf)
+    for slope, offset in lines:
+        highest = np.maximum(highest, slope + offset / np.array(points))
+    return float(highest.min())

@@ -9,6 +9,7 @@ import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, redirect_stdout
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -172,12 +173,12 @@ def _text(key: str, value: Any) -> str:
         value = value.tolist()
     if value is None and key in GROUPS:
         return "none"
-    if value is None or isinstance(value, bool):
+    if isinstance(value, bool | None):
         return json.dumps(value)
     if isinstance(value, int | float):
         return repr(value)
     if isinstance(value, list | tuple | range):
-        return f"[{','.join(_text(key, item) for item in value)}]"
+        return f"[{','.join(map(partial(_text, key), value))}]"
     if isinstance(value, Mapping):
         items = [f"{name}:{_text(str(name), item)}" for name, item in value.items()]
         return f"{{{','.join(items)}}}"

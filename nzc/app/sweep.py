@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, replace
 from itertools import product
+from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
@@ -46,7 +47,13 @@ class SweepJob:
     overrides: list[str]
     folder: str = ""
 
-    @property
+    def in_folder(self, folder: str) -> "SweepJob":
+        return replace(self, folder=folder)
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the job as it is written."""
+        return {**asdict(self), "row": self.row.model_dump()}
+
     def launched(self) -> list[str]:
         """The overrides with which it is launched.
 
@@ -88,7 +95,7 @@ def running_sweep(config: DictConfig) -> Iterator[list[list[str]]]:
             with tracked(tracker, folder, experiment, name, question=spec.question):
                 _write_question(config, folder, jobs)
                 try:
-                    yield [job.launched for job in jobs]
+                    yield list(map(SweepJob.launched, jobs))
                 except BaseException:
                     with suppress(Exception, Stop):
                         if any((job / layout.RESULT).is_file() for job in _begun(folder)):
@@ -105,16 +112,16 @@ def running_sweep(config: DictConfig) -> Iterator[list[list[str]]]:
 
 def _begun(folder: Path) -> list[Path]:
     """Return the folders of the jobs that have begun."""
-    return [job for job in job_folders(folder).values() if job.is_dir()]
+    return list(filter(Path.is_dir, job_folders(folder).values()))
 
 
 def _write_question(config: DictConfig, folder: Path, jobs: Sequence[SweepJob]) -> None:
     """Write what the sweep asks and its jobs, instead of those of an earlier sweep."""
     if (folder / layout.SWEEP).is_file():
-        layout.clear(folder, _SWEEP_FILES, [figure.name for figure in spec_of(config).figures])
+        layout.clear(folder, _SWEEP_FILES, map(attrgetter("name"), spec_of(config).figures))
     OmegaConf.save(config, folder / layout.SWEEP)  # not every sweeper writes it
     if jobs:
-        write_jobs(folder, [{**asdict(job), "row": job.row.model_dump()} for job in jobs])
+        write_jobs(folder, map(SweepJob.as_dict, jobs))
     for job in _begun(folder):
         layout.write_error(job, layout.NOT_STARTED)
 
@@ -166,8 +173,7 @@ def _checked_jobs(config: DictConfig) -> list[SweepJob]:
             reason = f"with hydra/sweeper={sweeper}, whose jobs are not known beforehand"
             raise InputError(_SUBDIR, typed, f"must be ${{hydra.job.num}} {reason}")
         return []
-    folders = _folders(config, typed, configs)
-    return [replace(job, folder=folder) for job, folder in zip(jobs, folders, strict=True)]
+    return list(map(SweepJob.in_folder, jobs, _folders(config, typed, configs)))
 
 
 def _folders(config: DictConfig, typed: str, configs: Sequence[DictConfig]) -> list[str]:
@@ -202,12 +208,17 @@ def expand_rows(config: DictConfig) -> list[SweepRow]:
     `+sweep.only=TEXT` keeps the rows whose name contains TEXT.
     """
     spec = spec_of(config)
-    rows = [point for number, row in enumerate(spec.rows) for point in _points(row, number)]
-    kept = [row for row in rows if str(spec.only or "") in row.title]
-    if rows and not kept:
-        names = "; ".join(row.title for row in rows)
-        raise InputError("sweep.only", spec.only, f"must be in the name of a row: {names}")
-    return kept
+    rows = []
+    titles = []
+    for number, row in enumerate(spec.rows):
+        for point in _points(row, number):
+            titles.append(point.title)
+            if str(spec.only or "") in point.title:
+                rows.append(point)
+    if titles and not rows:
+        allowed = f"must be in the name of a row: {'; '.join(titles)}"
+        raise InputError("sweep.only", spec.only, allowed)
+    return rows
 
 
 def plan_jobs(config: DictConfig) -> list[SweepJob]:
@@ -218,11 +229,13 @@ def plan_jobs(config: DictConfig) -> list[SweepJob]:
     """
     parser = OverridesParser.create(config_loader=GlobalHydra.instance().config_loader())
     params = config.hydra.sweeper.get("params") or {}
-    typed = [*(f"{key}={value}" for key, value in params.items()), *config.hydra.overrides.task]
-    grid = _values(parser.parse_overrides(typed))
+    typed = []
+    for key, value in params.items():
+        typed.append(f"{key}={value}")
+    grid = _values(parser.parse_overrides([*typed, *config.hydra.overrides.task]))
     jobs: list[SweepJob] = []
     for point, row in product(product(*grid.values()), expand_rows(config) or [SweepRow()]):
-        set_keys = {key_of(override) for override in row.set}
+        set_keys = set(map(key_of, row.set))
         outside = [override for override in point if key_of(override) not in set_keys]
         job = SweepJob(row, [*outside, *row.set])
         if job not in jobs:  # the row's value of a key stands for all values of the grid
@@ -292,11 +305,13 @@ def _values(overrides: Sequence[Override]) -> dict[str, list[str]]:
         if not override.is_sweep_override():
             texts = [override.get_value_element_as_str()]
         elif override.is_discrete_sweep():
-            texts = [str(value) for value in override.sweep_string_iterator()]
+            texts = list(map(str, override.sweep_string_iterator()))
         else:
             allowed = "must list its values; a search needs hydra/sweeper=optuna"
             raise InputError(key, override.value(), allowed)
-        values[key] = [f"{key}={text}" for text in texts]
+        values[key] = []
+        for text in texts:
+            values[key].append(f"{key}={text}")
     return values
 
 

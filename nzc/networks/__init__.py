@@ -79,7 +79,9 @@ def as_input(x: "Tensor") -> "Tensor":
     """Return rows as networks take them: image bytes become floats from 0 to 1."""
     import torch
 
-    return x.float().div_(255) if x.dtype == torch.uint8 else x
+    if x.dtype == torch.uint8:
+        return x.float().div_(255)
+    return x
 
 
 def outputs(network: "nn.Module", x: AnyArray) -> "Tensor":
@@ -87,8 +89,7 @@ def outputs(network: "nn.Module", x: AnyArray) -> "Tensor":
     import torch
 
     network.eval()
-    weight = next(network.parameters(), None)
-    device = torch.device("cpu") if weight is None else weight.device
+    device = next(network.parameters(), torch.empty(0)).device
     with torch.no_grad():
         batches = torch.from_numpy(x).split(1000)
         return torch.cat([network(as_input(batch.to(device))).cpu() for batch in batches])

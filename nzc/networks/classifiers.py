@@ -48,7 +48,9 @@ def auto(shape: tuple[int, ...], classes: int, unlabeled: bool) -> nn.Module:
     """
     if not is_image(shape, 16):
         return mlp(shape, classes)
-    return cnn_bn(shape, classes) if unlabeled else cnn(shape, classes)
+    if unlabeled:
+        return cnn_bn(shape, classes)
+    return cnn(shape, classes)
 
 
 def mlp(shape: tuple[int, ...], classes: int) -> nn.Module:
@@ -105,7 +107,7 @@ def conv_small(
         convolution = nn.Conv2d(channels, width, size, padding=padding, bias=False)
         return [convolution, nn.BatchNorm2d(width), nn.LeakyReLU(0.1)]
 
-    border = 0 if min(shape[1:]) // 4 >= 3 else 1  # no padding on maps of 3 × 3 or more
+    border = int(min(shape[1:]) < 12)  # no padding on maps of 3 × 3 or more
     first, second, third, fourth, last = widths
     return nn.Sequential(
         *layer(shape[0], first),
@@ -139,7 +141,7 @@ class _Unit(nn.Module):
         super().__init__()
         self.pad = (width - channels) // 2
         self.first = first
-        stride = 2 if self.pad else 1
+        stride = width // channels
         self.norm1 = nn.BatchNorm2d(channels)
         self.norm2 = nn.BatchNorm2d(width)
         self.conv1 = nn.Conv2d(channels, width, 3, stride=stride, padding=1, bias=False)
@@ -147,7 +149,9 @@ class _Unit(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         active = F.leaky_relu(self.norm1(x), 0.1)
-        shortcut = active if self.first else x
+        shortcut = x
+        if self.first:
+            shortcut = active
         if self.pad:
             shortcut = F.avg_pool2d(shortcut, 2, ceil_mode=True)
             shortcut = F.pad(shortcut, (0, 0, 0, 0, self.pad, self.pad))

@@ -20,7 +20,9 @@ class AddNoise(nn.Dropout):
     """Adds Gaussian noise of standard deviation p while training; it is seeded as dropout is."""
 
     def forward(self, x: Tensor) -> Tensor:
-        return x + self.p * torch.randn_like(x) if self.training else x
+        if not self.training:
+            return x
+        return x + self.p * torch.randn_like(x)
 
 
 class WeightNormLinear(nn.Linear):
@@ -89,7 +91,9 @@ def _suiting(shape: tuple[int, ...]) -> str:
     """Return the pair that suits the shape: perceptrons for images below 16 × 16 pixels too."""
     if not is_image(shape, 16):
         return "gan_mlp"
-    return "gan_cnn" if shape[0] == 1 else "gan_conv"
+    if shape[0] == 1:
+        return "gan_cnn"
+    return "gan_conv"
 
 
 def gan_mlp(shape: tuple[int, ...], classes: int) -> nn.Module:
@@ -120,7 +124,7 @@ def gan_conv(shape: tuple[int, ...], classes: int) -> nn.Module:
         convolution = WeightNormConv2d(channels, width, size, 0.2, stride, padding)
         return [convolution, nn.LeakyReLU(0.2)]
 
-    border = 0 if min(shape[1:]) > 8 else 1  # a quarter of the image must cover a filter
+    border = int(min(shape[1:]) <= 8)  # a quarter of the image must cover a filter
     return nn.Sequential(
         *(nn.Dropout(0.2), *layer(shape[0], 64), *layer(64, 64), *layer(64, 64, stride=2)),
         *(nn.Dropout(0.5), *layer(64, 128), *layer(128, 128), *layer(128, 128, stride=2)),

@@ -5,6 +5,7 @@ import os
 from contextlib import suppress
 from dataclasses import dataclass, field
 from hashlib import file_digest
+from itertools import filterfalse
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import IO, Any
@@ -42,17 +43,19 @@ def write_private(path: Path, data: bytes | str) -> Path:
 def require_own(key: str, folder: Path, older: tuple[str, ...] = ()) -> None:
     """Raise InputError unless nzc made `folder`, or can, or it has only the `older` files."""
     require_writable(key, folder)
-    names = {path.name for path in folder.glob("*")}
-    if MARKER not in names and not names <= set(older):
-        allowed = "must be a new or empty folder, or one that nzc made; it has other files"
-        raise InputError(key, folder, allowed)
+    if (folder / MARKER).exists():
+        return
+    for path in folder.glob("*"):
+        if path.name not in older:
+            allowed = "must be a new or empty folder, or one that nzc made; it has other files"
+            raise InputError(key, folder, allowed)
 
 
 def require_writable(key: str, folder: Path) -> None:
     """Raise InputError unless `folder` can be made or written. Nothing is left behind."""
     folder = folder.absolute()
     try:
-        above = next(path for path in (folder, *folder.parents) if path.exists())
+        above = next(filter(Path.exists, (folder, *folder.parents)))
         with TemporaryDirectory(dir=above) as trial:  # the file system takes its name, too
             Path(trial, folder.relative_to(above)).mkdir(parents=True, exist_ok=True)
     except OSError as error:
@@ -71,7 +74,7 @@ def require_there(folder: Path) -> None:
 def make_own(folder: Path) -> list[Path]:
     """Make a private folder with its marker; return what was not there before, deepest first."""
     marker = folder.absolute() / MARKER
-    made = [path for path in (marker, *marker.parents) if not path.exists()]
+    made = list(filterfalse(Path.exists, (marker, *marker.parents)))
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     if marker in made:
         marker.touch(mode=0o600)

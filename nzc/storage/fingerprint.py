@@ -12,7 +12,7 @@ from inspect import ismethod, signature
 from pathlib import Path
 from typing import Any
 
-_INSTALLED = {Path(sysconfig.get_path(name)) for name in ("stdlib", "purelib", "platlib")}
+_INSTALLED = set(map(Path, map(sysconfig.get_path, ("stdlib", "purelib", "platlib"))))
 
 
 def source_digest(*modules: str, follow: bool = True) -> str:
@@ -35,7 +35,8 @@ def source_digest(*modules: str, follow: bool = True) -> str:
             trees[module], imported = _parsed(module, path, path.stat().st_mtime_ns)
             if follow:
                 todo += imported
-    return sha256("".join(trees[module] for module in sorted(trees)).encode()).hexdigest()[:16]
+    text = "".join(dict(sorted(trees.items())).values())
+    return sha256(text.encode()).hexdigest()[:16]
 
 
 @cache

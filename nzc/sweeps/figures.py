@@ -150,7 +150,7 @@ def _label_axes(axes: Axes, figure: SweepFigure, points: DataFrame) -> None:
     else:
         axes.set_xlabel(axis_name(figure.x))
         ylabel = " · ".join(dict.fromkeys(map(axis_name, figure.y)))
-        if all(key.startswith("epsilon") for key in figure.y):
+        if Series(figure.y).str.startswith("epsilon").all():
             ylabel = "ε"
         axes.set_ylabel(ylabel)
         _scale(axes, "x", points["x"])

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import filterfalse
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -29,7 +30,7 @@ JOBS = "jobs.json"
 
 def write_jobs(folder: Path, jobs: Iterable[Mapping[str, Any]]) -> None:
     """Write a sweep's jobs, in order, before they run: the row, folder and overrides of each."""
-    text = json.dumps([masked_tree(job) for job in jobs])
+    text = json.dumps(list(map(masked_tree, jobs)))
     (folder / JOBS).write_text(text, encoding="utf-8")
 
 
@@ -46,11 +47,15 @@ def job_folders(folder: Path) -> dict[int, Path]:
 
     They are those of all planned jobs, or of the jobs of a search that have begun.
     """
-    planned = _planned(folder)
-    if planned:
-        return {number: folder / str(job["folder"]) for number, job in enumerate(planned)}
-    begun = {int(path.name): path for path in folder.iterdir() if path.name.isdecimal()}
-    return dict(sorted(begun.items()))
+    folders: dict[int, Path] = {}
+    for number, job in enumerate(_planned(folder)):
+        folders[number] = folder / str(job["folder"])
+    if folders:
+        return folders
+    for path in folder.iterdir():
+        if path.name.isdecimal():
+            folders[int(path.name)] = path
+    return dict(sorted(folders.items()))
 
 
 def read_jobs(folder: Path, keys: Sequence[str] = ()) -> "DataFrame":
@@ -72,14 +77,13 @@ def read_jobs(folder: Path, keys: Sequence[str] = ()) -> "DataFrame":
     records = []
     for number, job in jobs.items():
         row = SweepRow.model_validate(job["row"])
-        own = [override for override in job["overrides"] if not is_seed(override)]
         record = {
             "folder": folders[number],
             "job": number,
             "run": number + 1,
             "row": row.name,
             "error": _error(folders[number]),
-            "name": _name(row, own, common) or "run",
+            "name": _name(row, filterfalse(is_seed, job["overrides"]), common) or "run",
             "overrides": job["overrides"],
         }
         if record["error"] is None:
@@ -115,7 +119,7 @@ def is_seed(override: str) -> bool:
 
 def job_name(folder: Path, number: int, overrides: Sequence[str]) -> str:
     """Return what distinguishes a job of a running sweep: its row, and its own overrides."""
-    overrides = [masked(override) for override in overrides]  # as in jobs.json
+    overrides = list(map(masked, overrides))  # as in jobs.json
     planned = _planned(folder)
     if planned:
         row = SweepRow.model_validate(planned[number]["row"])
@@ -143,6 +147,6 @@ def _common(jobs: Iterable[Mapping[str, Any]]) -> set[str]:
 
 
 def _name(row: SweepRow, overrides: Iterable[str], common: set[str]) -> str:
-    of_row = {override for override in row.set if not is_seed(override)}
-    own = " ".join(override for override in overrides if override not in common | of_row)
-    return ", ".join(filter(None, [row.title, own]))
+    shared = common.union(filterfalse(is_seed, row.set))
+    own = [override for override in overrides if override not in shared]
+    return ", ".join(filter(None, [row.title, " ".join(own)]))

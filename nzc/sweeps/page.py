@@ -9,6 +9,7 @@ from typing import Any
 
 import pandas
 from jinja2 import StrictUndefined, Template
+from pandas import DataFrame
 
 from nzc.runs.formatting import EPSILONS, heading, number
 from nzc.runs.layout import FIGURES, PAGE, as_typed
@@ -27,8 +28,8 @@ _MOST = 8000  # characters of a description; MLflow accepts no more
 
 def write_page(sweep: Sweep) -> Path:
     """Write report.html into the folder of a sweep. It is private, because it shows exact ε."""
-    jobs: list[dict[str, Any]] = sweep.jobs.where(sweep.jobs.notna(), None).to_dict("records")
-    done = [job for job in jobs if job["error"] is None]
+    jobs = _records(sweep.jobs)
+    done = _records(sweep.done)
     typed = sweep.config.hydra.overrides
     single = []
     if sweep.config.hydra.runtime.choices.get("sweeps"):
@@ -39,6 +40,10 @@ def write_page(sweep: Sweep) -> Path:
         if path.is_file():
             images[caption_of(figure)] = b64encode(path.read_bytes()).decode()
     shown = {title.partition(":")[0] for title in sweep.table.headings}
+    epsilons = {}
+    for name, meaning in EPSILONS.items():
+        if heading(f"epsilon.{name}") in shown:
+            epsilons[name] = meaning
     template = Template(
         (Path(__file__).parent / "page.html").read_text(encoding="utf-8"),
         autoescape=True,
@@ -55,7 +60,7 @@ def write_page(sweep: Sweep) -> Path:
         jobs=jobs,
         done=sorted(done, key=lambda job: str(job["finished"])),
         table=sweep.table,
-        epsilons={name: EPSILONS[name] for name in EPSILONS if heading(f"epsilon.{name}") in shown},
+        epsilons=epsilons,
         heading=heading,
         deltas=sorted({f"{job['delta']:g}" for job in done}),
         images=images,
@@ -63,6 +68,11 @@ def write_page(sweep: Sweep) -> Path:
         written=f"{now()[:16].replace('T', ' ')} UTC by nzc {__version__}",
     )
     return write_private(sweep.folder / PAGE, page)
+
+
+def _records(jobs: DataFrame) -> list[dict[str, Any]]:
+    records: list[dict[str, Any]] = jobs.where(jobs.notna(), None).to_dict("records")
+    return records
 
 
 def _command(overrides: Iterable[str]) -> str:
@@ -95,11 +105,11 @@ def summarise(
     lines = [question, finished]
     if private:
         table = sweep.table.rows(gap="&ensp;")  # MLflow shows no space between the columns
-        drawn = [
-            f"![{path.name}](get-artifact?run_uuid={run}&path={FIGURES}/{path.name})"
-            for path in sorted((folder / FIGURES).glob("*.svg"))
-        ]
-        room = _MOST - sum(len(line) + 2 for line in [*lines, *drawn])
+        drawn = []
+        for path in sorted((folder / FIGURES).glob("*.svg")):
+            address = f"get-artifact?run_uuid={run}&path={FIGURES}/{path.name}"
+            drawn.append(f"![{path.name}]({address})")
+        room = _MOST - len("\n\n".join(["", *lines, *drawn]))
         if len("\n".join(table)) > room:
             while table and len("\n".join(table)) > room - 30:
                 table.pop()

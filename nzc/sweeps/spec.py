@@ -35,7 +35,10 @@ def whole_key(key: str) -> str:
     keys = result_keys()
     if key in keys:
         return key
-    return next((name for name in keys if name.endswith(f".{key}")), key)
+    for name in keys:
+        if name.endswith(f".{key}"):
+            return name
+    return key
 
 
 def _listed(value: Any) -> Any:
@@ -119,8 +122,10 @@ class SweepSpec(BaseModel):
     @property
     def keys(self) -> dict[str, list[str]]:
         """All keys of runs that the section names, by the place where it names them."""
-        figures = {f"sweep.figures.{figure.name}": figure.keys for figure in self.figures}
-        return {"sweep.columns": [*self.columns], **figures}
+        keys = {"sweep.columns": [*self.columns]}
+        for figure in self.figures:
+            keys[f"sweep.figures.{figure.name}"] = figure.keys
+        return keys
 
 
 def spec_of(config: Any) -> SweepSpec:
@@ -160,14 +165,11 @@ def check_keys(spec: SweepSpec, configs: Sequence[DictConfig]) -> list[InputErro
     configs  composed ones of the jobs. A key of the configuration, or a metric of the user's own,
              is right where one of the jobs has it, because aggregators have different keys.
     """
-    settings: set[str] = set()
-    for config in configs:
-        tree = flatten(OmegaConf.to_container(config))  # type: ignore[arg-type]
-        settings.update(key for key, value in tree.items() if value is not None)
+    settings = _given_settings(configs)
     own_metrics = {".".join(key.split(".")[:2]) for key in settings if key.startswith("metrics.")}
     results = {*result_keys(), *own_metrics, "epsilon"}  # the paper's ε, whatever bound it is
     known = {*results, *settings, "run", "row"}
-    errors = []
+    errors = _figure_errors(spec.figures)
 
     def require(place: str, key: str, value: Any, names: set[str], allowed: str) -> None:
         sections = tuple(filter(lambda name: name.endswith("."), names))
@@ -178,8 +180,27 @@ def check_keys(spec: SweepSpec, configs: Sequence[DictConfig]) -> list[InputErro
         for key, value in row.paper.items():
             place = f"sweep.rows.{number}.paper.{key}"
             require(place, key, value, results, "must be for a key of result.json")
+    for place, keys in spec.keys.items():
+        for key in keys:
+            allowed = "must have keys of result.json, or of the configuration with a value"
+            require(place, key, key, known, allowed)
+    return errors
+
+
+def _given_settings(configs: Iterable[DictConfig]) -> set[str]:
+    """Return the keys that have a value in one of the configurations."""
+    settings: set[str] = set()
+    for config in configs:
+        tree = flatten(OmegaConf.to_container(config))  # type: ignore[arg-type]
+        settings.update(key for key, value in tree.items() if value is not None)
+    return settings
+
+
+def _figure_errors(figures: Iterable[SweepFigure]) -> list[InputError]:
+    """Return what is wrong with the names and curves of figures."""
+    errors = []
     names = set()
-    for figure in spec.figures:
+    for figure in figures:
         if figure.curve not in {None, *AXES}:
             place = f"sweep.figures.{figure.name}.curve"
             errors.append(InputError(place, figure.curve, f"must be one of {', '.join(AXES)}"))
@@ -187,10 +208,6 @@ def check_keys(spec: SweepSpec, configs: Sequence[DictConfig]) -> list[InputErro
             allowed = "must be the name of one figure only"
             errors.append(InputError("sweep.figures.name", figure.name, allowed))
         names.add(figure.name)
-    for place, keys in spec.keys.items():
-        for key in keys:
-            allowed = "must have keys of result.json, or of the configuration with a value"
-            require(place, key, key, known, allowed)
     return errors
 
 

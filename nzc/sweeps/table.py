@@ -4,6 +4,7 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import fields
 from functools import cached_property, partial
+from itertools import chain
 from pathlib import Path
 from statistics import fmean, stdev
 from typing import Any
@@ -42,13 +43,14 @@ class Sweep:
         self.config = OmegaConf.load(folder / SWEEP)
         self.name = name_of(self.config)
         self.spec = spec_of(self.config)
-        keys = [key for named in self.spec.keys.values() for key in named]
-        self.jobs = read_jobs(folder, keys)
+        self.jobs = read_jobs(folder, list(chain.from_iterable(self.spec.keys.values())))
         self.done = self.jobs[self.jobs["error"].isna()]
 
     @cached_property
     def table(self) -> "SweepTable":
-        drawn = [key for figure in self.spec.figures for key in figure.y]
+        drawn: list[str] = []
+        for asked in self.spec.figures:
+            drawn += asked.y
         table = SweepTable(self.jobs, drawn, self.spec.columns, self.name)
         changed = ", ".join(changed_settings(self.config))
         if changed and any(row.paper for row in self.spec.rows):
@@ -104,7 +106,9 @@ class SweepTable:
 
     @property
     def lines(self) -> list[list[str]]:
-        return [list(map(str, line)) for line in self.cells.itertuples()]
+        cells = self.cells.reset_index(allow_duplicates=True).astype(str)
+        lines: list[list[str]] = cells.to_numpy().tolist()
+        return lines
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         """Yield the table for a terminal; where it is too wide, a paragraph for each run.
@@ -137,7 +141,7 @@ class SweepTable:
     def markdown(self) -> str:
         """Return title, table, notes, warnings and failures in Markdown."""
         parts = [f"# {self.title}", "\n".join(self.rows()), *self.notes]
-        parts.append("\n".join(f"- {line}" for line in [*self.warnings, *self.failures]))
+        parts.append("\n".join(map("- {}".format, [*self.warnings, *self.failures])))
         return "\n\n".join(filter(None, parts)) + "\n"
 
 
@@ -183,8 +187,7 @@ def warning_lines(jobs: DataFrame) -> list[str]:
 def write_csv(folder: Path, jobs: DataFrame) -> None:
     """Write table.csv: one line per job, with its name, its own overrides, and its result.json."""
     lines = jobs[["job", "name"]].assign(failure=jobs["error"])
-    typed = [dict(text.partition("=")[::2] for text in texts) for texts in jobs["overrides"]]
-    settings = DataFrame(typed, index=jobs.index)
+    settings = DataFrame(list(map(_by_key, jobs["overrides"])), index=jobs.index)
     hidden = ["job", "name", "folder", "run", "row", "overrides", "error"]
     results = jobs.drop(columns=[*hidden, *jobs.filter(regex=r"^paper\.")])
     if "warnings" in results:
@@ -195,6 +198,14 @@ def write_csv(folder: Path, jobs: DataFrame) -> None:
     settings = settings.drop(columns=results.columns, errors="ignore")
     table = pandas.concat([lines, settings, results], axis=1)
     write_private(folder / TABLE_CSV, table.to_csv(index=False, lineterminator="\r\n"))
+
+
+def _by_key(overrides: Iterable[str]) -> dict[str, str]:
+    """Return the values of overrides KEY=VALUE by key."""
+    values = {}
+    for override in overrides:
+        key, _, values[key] = override.partition("=")
+    return values
 
 
 def read_sweep(folder: str | Path) -> DataFrame:
@@ -217,14 +228,15 @@ def cell(key: str, values: Iterable[Any]) -> str:
     It is the mean ± the standard deviation, or all texts.
     """
     values = list(values)
-    if any(isinstance(value, str | bool | list | tuple) for value in values):
+    types = set(map(type, values))
+    if not types.isdisjoint({str, bool, list, tuple}):
         return some(filter(None, map(_text, values)), 3)
     if not values or None in values:
         return NOTHING
     share = is_share(key)
     mean = fmean(values)
     decimals = 3
-    if not share and all(isinstance(value, int) for value in values):
+    if not share and types == {int}:
         mean = round(mean)
         decimals = 0
     shown = figure(mean, key)

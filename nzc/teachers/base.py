@@ -113,7 +113,9 @@ class Teachers(ABC):
                 if splits.keys is None
                 else "one record differs, but keeps its name"
             )
-        named = f" (one value of the {splits.grouped_by})" if splits.grouped_by else ""
+        named = ""
+        if splits.grouped_by:
+            named = f" (one value of the {splits.grouped_by})"
         return f"all records of one group{named} are replaced by one or more others"
 
     def counted(self, splits: DataSplits) -> DataSplits:

@@ -31,7 +31,9 @@ class Cells(Teachers):
     labels_asked_only = True
 
     def adjacency(self, labels_only: bool = False) -> OwnCells:
-        return (OwnLabels if labels_only else OwnCells)(self.per_group)
+        if labels_only:
+            return OwnLabels(self.per_group)
+        return OwnCells(self.per_group)
 
     def check(self, splits: DataSplits | None) -> VoteShape:
         assert splits is not None

@@ -71,7 +71,9 @@ class ShardedTeachers(Teachers):
 
     def neighbours(self, splits: DataSplits | None) -> str:
         words = super().neighbours(splits)
-        return f"{words} in its features and keeps its label" if self.stratify else words
+        if self.stratify:
+            words += " in its features and keeps its label"
+        return words
 
     def check(self, splits: DataSplits | None) -> VoteShape:
         assert splits is not None
@@ -84,7 +86,9 @@ class ShardedTeachers(Teachers):
 
     def number(self, splits: DataSplits) -> int:
         """Return how many teachers there are."""
-        return max(1, splits.units // self.records) if self.count is None else self.count
+        if self.count is not None:
+            return self.count
+        return max(1, splits.units // self.records)
 
     def shards(self, splits: DataSplits) -> list[Ints]:
         """Return the rows of the private split that each teacher learns from."""

@@ -144,4 +144,6 @@ def _copy(estimator: Any, state: int) -> Any:
 def _features(x: AnyArray) -> AnyArray:
     """Return rows of features; image bytes become floats from 0 to 1."""
     rows = x.reshape(len(x), -1)
-    return rows.astype(np.float32) / 255 if x.dtype == np.uint8 else rows
+    if x.dtype == np.uint8:
+        return rows.astype(np.float32) / 255
+    return rows

@@ -5,6 +5,7 @@ alone.
 """
 
 from collections.abc import Iterator
+from itertools import accumulate
 from typing import Any
 
 import torch
@@ -35,7 +36,7 @@ class Stacked:
         )
         self.first.set_optimizer(list(self.parameters.values()))
         lengths = [len(teacher.y) for teacher in teachers]
-        self.starts = [sum(lengths[:i]) for i in range(len(lengths))]  # the first row of each shard
+        self.starts = list(accumulate(lengths[:-1], initial=0))  # the first row of each shard
         self.x = torch.cat([teacher.x for teacher in teachers])
         self.y = torch.cat([teacher.y for teacher in teachers])
         for teacher, x in zip(teachers, self.x.split(lengths), strict=True):
@@ -67,8 +68,7 @@ class Stacked:
             yield from self._row_wise_batches(augment, size)
         else:
             passes = [teacher.draw_pass() for teacher in self.teachers]
-            x = torch.stack([x for x, _ in passes])
-            y = torch.stack([y for _, y in passes])
+            x, y = map(torch.stack, zip(*passes, strict=True))
             yield from zip(x.split(size, dim=1), y.split(size, dim=1), strict=True)
 
     def _row_wise_batches(

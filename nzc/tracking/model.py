@@ -85,13 +85,13 @@ def _write_model(root: Path, folder: Path, run: str, model: str) -> None:
     requirements = code.pop("requirements.txt")
     served = Path(__file__).with_name("served.py").read_text(encoding="utf-8")
     code["served.py"] = served.replace("from nzc.students.exported", "from predict")
-    files = {f"code/{name}": text for name, text in code.items()}
-    files["requirements.txt"] = f"mlflow=={mlflow.__version__}\n{requirements}"
-    files["python_env.yaml"] = _ENVIRONMENT
     (root / "code").mkdir()
     (root / "data").mkdir()
-    for name, text in files.items():
-        (root / name).write_text(text, encoding="utf-8")
+    for name, text in code.items():
+        (root / "code" / name).write_text(text, encoding="utf-8")
+    requirements = f"mlflow=={mlflow.__version__}\n{requirements}"
+    (root / "requirements.txt").write_text(requirements, encoding="utf-8")
+    (root / "python_env.yaml").write_text(_ENVIRONMENT, encoding="utf-8")
     for name in (STUDENT, STUDENT_INPUT):
         copyfile(folder / name, root / "data" / name)
 
@@ -137,7 +137,6 @@ def _schemas(about: Mapping[str, Any]) -> tuple[Schema | None, Schema]:
     """
     array = about["array"]
     taken = array and Schema([TensorSpec(np.dtype(array["dtype"]), (-1, *array["shape"]))])
-    numbers = ["probability", *(f"p({label})" for label in about["labels"])]
-    given: list[Any] = [ColSpec(DataType.string, "label")]
-    given += [ColSpec(DataType.double, name) for name in numbers]
+    given: list[Any] = [ColSpec(DataType.string, "label"), ColSpec(DataType.double, "probability")]
+    given += [ColSpec(DataType.double, f"p({label})") for label in about["labels"]]
     return taken, Schema(given)

@@ -163,8 +163,10 @@ def _end_of_killed(folder: Path, begun: int) -> dict[str, Any]:
 
 def unsent(root: Path) -> list[Path]:
     """Return the folders below `root` that were not sent completely, sweeps before their jobs."""
-    folders = [path.parent for path in root.rglob(RECORD)]
-    waiting = [folder for folder in folders if not read_record(folder).get("sent", True)]
+    waiting = []
+    for path in root.rglob(RECORD):
+        if not read_record(path.parent).get("sent", True):
+            waiting.append(path.parent)
     return sorted(waiting, key=lambda folder: (len(folder.parts), folder))
 
 

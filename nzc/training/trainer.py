@@ -135,8 +135,9 @@ class TrainerSettings:
     @property
     def device_kind(self) -> str:
         """The type of device that fits run on: cpu, cuda, …"""
-        asked_for_cpu = self.options.get("accelerator") == "cpu"  # no need to import torch then
-        return "cpu" if asked_for_cpu else str(self._trainer().strategy.root_device.type)
+        if self.options.get("accelerator") == "cpu":  # no need to import torch then
+            return "cpu"
+        return str(self._trainer().strategy.root_device.type)
 
     @property
     def processes(self) -> int:
@@ -268,7 +269,9 @@ class TrainerSettings:
 
 def _objects(name: str, value: Any, kind: type) -> list[Any]:
     """Return an object or a list of objects as a list. InputError: one is not of this kind."""
-    objects = value if isinstance(value, list) else [value]
+    objects: list[Any] = value
+    if not isinstance(value, list):
+        objects = [value]
     for item in objects:
         if not isinstance(item, kind):
             allowed = f"must be objects of {kind.__module__}.{kind.__name__}"
