@@ -50,12 +50,11 @@ Load = Callable[[list[Record], Path], DataSplits]
 
 
 def _npz(records: list[Record], home: Path, *arrays: str) -> DataSplits:
-    named = {
-        "id": [record.name for record in records],
-        "group": [record.group for record in records],
-    }
-    x, y = np.array([record.image for record in records]), [record.label for record in records]
-    np.savez(home / "f.npz", x=x, y=y, **{name: named[name] for name in arrays})
+    table = pd.DataFrame(records)
+    named = {"id": table.name.to_numpy(str), "group": table.group.to_numpy(str)}
+    x = np.array([record.image for record in records])
+    more = {name: named[name] for name in arrays}
+    np.savez(home / "f.npz", x=x, y=table.label, **more)
     return Npz(str(home / "f.npz"), **SHARES, classes=3).load()
 
 
@@ -69,11 +68,11 @@ def _folder(records: list[Record], home: Path) -> DataSplits:
 
 
 def _table(records: list[Record], home: Path, **columns: str) -> DataSplits:
-    public = pd.DataFrame({"value": np.arange(2000) + 0.5, "name": range(2000)})
     files = {"private": str(home / "private.csv"), "public": str(home / "public.csv")}
-    for rows, path in zip((pd.DataFrame(records), public), files.values(), strict=True):
-        rows.to_csv(path, index=False)
-    drop = [name for name in ("name", "group") if name not in columns.values()]
+    public = pd.DataFrame({"value": np.arange(2000) + 0.5, "name": range(2000)})
+    pd.DataFrame(records).to_csv(files["private"], index=False)
+    public.to_csv(files["public"], index=False)
+    drop = sorted({"name", "group"} - {*columns.values()})
     return Table(**files, label="label", drop=drop, classes=["0", "1", "2"], **columns).load()
 
 

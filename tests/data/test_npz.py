@@ -16,12 +16,14 @@ from nzc.data.npz import Npz
 from nzc.data.rows import FileRows
 from nzc.validation import InputError
 
-X, Y = np.random.default_rng(0).random((60, 8)), np.arange(60) % 3
+X = np.random.default_rng(0).random((60, 8))
+Y = np.arange(60) % 3
 SPLIT = np.array(["private", "public", "test"])[np.arange(60) // 20]
 GROUP = np.array([f"patient {number}" for number in np.random.default_rng(0).integers(0, 60, 300)])
 ROLE = np.where(GROUP < "patient 4", "private", np.where(GROUP < "patient 5", "public", "test"))
 ROWS = {"x": np.random.default_rng(1).normal(size=(300, 4)), "y": np.arange(300) % 3}
-NAMES, NUMBERS = np.array([f"Zyxwv {row}" for row in range(60)]), 8806 * (2 + Y)
+NAMES = np.array([f"Zyxwv {row}" for row in range(60)])
+NUMBERS = 8806 * (2 + Y)
 
 
 @pytest.fixture
@@ -55,7 +57,8 @@ def test_a_mistake_is_said_without_a_value_of_a_record(
     npz: Npz, arrays: dict[str, np.ndarray], says: str
 ) -> None:
     """The same is said of an .npz file and of a folder."""
-    arrays, folder = {"x": X, "y": Y} | arrays, Path(npz.path).parent / "folder"
+    arrays = {"x": X, "y": Y} | arrays
+    folder = Path(npz.path).parent / "folder"
     np.savez(npz.path, **arrays)
     folder.mkdir()
     for name, array in arrays.items():
@@ -170,16 +173,6 @@ def test_what_is_no_image_although_it_has_the_shape_of_one_says_what_to_type(
     assert capsys.readouterr().err == ""
     with pytest.raises(InputError, match=r"range=\[0, 1\]: must be null"):
         _images(npz, changed.reshape(60, -1), range=[0, 1])
-
-
-def test_few_grey_levels_are_said_with_what_to_type(
-    npz: Npz, capsys: pytest.CaptureFixture[str]
-) -> None:
-    splits = _images(npz, GREY // 16)
-    np.testing.assert_array_equal(splits.private.x[:, 0], GREY[:20] // 16)
-    assert "use 16 of 256 grey levels" in splits.warnings[0]
-    assert splits.warnings[0] in capsys.readouterr().err
-    assert _images(npz, GREY // 16, range=[0, 15]).warnings == _images(npz, GREY).warnings == ()
 
 
 @pytest.mark.parametrize(
