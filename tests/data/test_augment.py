@@ -22,9 +22,7 @@ def _rng(seed: int = 0) -> torch.Generator:
     return torch.Generator().manual_seed(seed)
 
 
-@pytest.mark.parametrize(
-    "shape", [(5, 1, 28, 28), (4, 3, 20, 30), (1, 1, 8, 8), (6, 14), (1, 3), (3, 4, 5)]
-)
+@pytest.mark.parametrize("shape", [(5, 1, 28, 28), (4, 3, 20, 30), (1, 3), (3, 4, 5)])
 def test_shape_type_and_range_stay(shape: tuple[int, ...]) -> None:
     x = torch.rand(shape, generator=_rng()) * 3 - 1
     before = x.clone()
@@ -33,18 +31,15 @@ def test_shape_type_and_range_stay(shape: tuple[int, ...]) -> None:
     assert x.min() <= once.min() and once.max() <= x.max()
     assert torch.equal(once, again) and not torch.equal(once, other)
     assert torch.equal(x, before)
-    torch.testing.assert_close(
-        Strong(Affine(), **NOTHING)(x, _rng()), x
-    )  # nothing asked for changes nothing
+    torch.testing.assert_close(Strong(Affine(), **NOTHING)(x, _rng()), x)
 
 
-@pytest.mark.parametrize("shape", [(6, 14), (3, 4, 5), (5, 20, 20, 3)])
+@pytest.mark.parametrize("shape", [(6, 14), (5, 20, 20, 3)])
 def test_affine_maps_leave_rows_that_are_not_images(shape: tuple[int, ...]) -> None:
-    x, rng = torch.rand(shape, generator=_rng()), _rng(1)
+    x = torch.rand(shape, generator=_rng())
+    rng = _rng(1)
     assert torch.equal(Affine(10, 0.1, 0.06, 0.1)(x, rng), x)
-    assert torch.equal(
-        torch.rand(9, generator=rng), torch.rand(9, generator=_rng(1))
-    )  # nothing was drawn
+    assert torch.equal(rng.get_state(), _rng(1).get_state())  # nothing was drawn
 
 
 def test_a_box_of_the_mean_is_cut_out() -> None:
@@ -71,11 +66,6 @@ def test_only_images_in_colour_are_recolored() -> None:
     x = 0.4 + 0.2 * torch.rand(200, 3, 8, 8, generator=_rng())
     x[0, 0, 0] = torch.arange(8) / 7  # the range leaves room
     changed = recolor(x, _rng(1)) - x.mean((2, 3), keepdim=True)
-    sign = [
-        torch.corrcoef(torch.stack([a.flatten(), b.flatten()]))[0, 1].sign()
-        for a, b in zip(x[:, 1], changed[:, 1], strict=True)
-    ]
-    assert (torch.stack(sign) < 0).float().mean() == pytest.approx(0.5, abs=0.1)
     gain = changed[:, :2].std((2, 3)) / x[:, :2].std((2, 3))
     assert 0.5 <= gain[1:].min() < 0.55 and 1.45 < gain[1:].max() <= 1.5 + 1e-4
 

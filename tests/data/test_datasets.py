@@ -2,9 +2,7 @@
 one line.
 """
 
-import gzip
 import pickle
-import re
 import shutil
 from dataclasses import replace
 from hashlib import md5
@@ -12,23 +10,21 @@ from pathlib import Path
 from typing import get_args, get_type_hints
 
 import numpy as np
-import pandas as pd
 import pytest
 import torchvision
-from conftest import TEACHERS, Nzc, newest_folder, published
+from conftest import published
 from PIL import Image
 from scipy.io import savemat
 
 from nzc.app.build import build
-from nzc.app.config import CONF, compose_run
+from nzc.app.config import compose_run
 from nzc.data import UNKNOWN, Dataset, adult
 from nzc.data.adult import Adult
 from nzc.data.folder import Folder
 from nzc.data.glyph import SIDE, SYMBOLS, Glyph, Items
 from nzc.data.hashing import keys_of
 from nzc.data.images import as_bytes
-from nzc.data.splits import SPLITS
-from nzc.data.torchvision import MNIST, SVHN, Torchvision
+from nzc.data.torchvision import SVHN, Torchvision
 from nzc.validation import InputError
 
 KINDS = get_args(get_type_hints(Torchvision)["kind"])
@@ -61,26 +57,24 @@ def small_svhn(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return origin
 
 
-def test_svhn_has_the_papers_roles(nzc: Nzc, small_svhn: Path) -> None:
-    roles = SVHN(str(small_svhn), public=30, extra=True).load()
+def test_svhn_is_downloaded_and_has_the_papers_roles(
+    small_svhn: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def copied(url: str, target: str) -> None:
+        shutil.copyfile(url.removeprefix("file://"), target)
+
+    monkeypatch.setattr(torchvision.datasets.utils, "_urlretrieve", copied)
+    svhn = SVHN(str(tmp_path / "root"), public=30, extra=True)
+    svhn.load()
+    shutil.rmtree(small_svhn)
+    roles = svhn.load()  # and needs no network any more
     assert [len(roles.private), len(roles.public), len(roles.test)] == [70, 30, 20]
     assert roles.classes == 10
     train = np.random.default_rng(0).integers(0, 256, (32, 32, 3, 40), np.uint8)
     np.testing.assert_array_equal(roles.private.x[7], train[..., 7].transpose(2, 0, 1))
     assert (roles.private.y[:11] == np.arange(1, 12) % 10).all()  # the file's 10 is the digit 0
     assert roles.test.y[0] == 1
-    _refused(SVHN(str(small_svhn), public=50), "public=50", "at most 49")
-    ran = nzc(
-        "dataset=torchvision",
-        "dataset.kind=SVHN",
-        f"dataset.root={small_svhn}",
-        "dataset.public=30",
-        *TEACHERS,
-        "teachers.epochs=1",
-        "teachers.count=2",
-        "student=none",
-    )
-    assert (ran.code, ran.result["dataset"], ran.result["data"]["private"]) == (0, "SVHN", 40)
+    _refused(replace(svhn, public=50), "public=50", "at most 49")
 
 
 def _idx(array: np.ndarray) -> bytes:
@@ -103,69 +97,16 @@ def test_mnist_and_those_like_it_have_the_papers_roles(
     assert [len(roles.private), len(roles.public), len(roles.test)] == [600, 90, 10]
     assert roles.classes == 10
     assert roles.private.x.shape[1:] == (1, 28, 28)
-    assert (MNIST("").kind, MNIST("").public) == ("MNIST", 9000)
     monkeypatch.setattr(torchvision.datasets.KMNIST, "mirrors", ["file:///nowhere/"])
     (raw / "t10k-images-idx3-ubyte").write_bytes(b"half")
     _refused(Torchvision(str(tmp_path), kind="KMNIST", public=90), f"root={tmp_path}", "KMNIST")
 
 
-@pytest.fixture
-def mirror(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The folder of all that can be downloaded of KMNIST, of twenty rows a part."""
-    folder = tmp_path / "mirror"
-    folder.mkdir()
-    images = gzip.compress(_idx(np.zeros((20, 28, 28), np.uint8)))
-    labels = gzip.compress(_idx(np.arange(20).astype(np.uint8) % 10))
-    digests = []
-    for part in ("train", "t10k"):
-        for name, content in (("images-idx3", images), ("labels-idx1", labels)):
-            (folder / f"{part}-{name}-ubyte.gz").write_bytes(content)
-            digests.append((f"{part}-{name}-ubyte.gz", md5(content).hexdigest()))
-
-    def copied(url: str, target: str) -> None:
-        shutil.copyfile(url.removeprefix("file://"), target)
-
-    monkeypatch.setattr(torchvision.datasets.utils, "_urlretrieve", copied)
-    monkeypatch.setattr(torchvision.datasets.KMNIST, "mirrors", [f"file://{folder}/"])
-    monkeypatch.setattr(torchvision.datasets.KMNIST, "resources", digests)
-    return folder
-
-
-def test_files_that_are_missing_are_downloaded_and_half_ones_refused(
-    mirror: Path, tmp_path: Path
-) -> None:
-    root = tmp_path / "root"
-    dataset = Torchvision(str(root), kind="KMNIST", public=10)
-    labels = mirror / "t10k-labels-idx1-ubyte.gz"
-    whole = labels.read_bytes()
-    labels.write_bytes(whole[:30])
-    _refused(dataset, f"root={root}", "KMNIST")
-    labels.write_bytes(whole)
-    splits = dataset.load()
-    assert [len(split) for split in (splits.private, splits.public, splits.test)] == [20, 10, 10]
-    shutil.rmtree(mirror)
-    assert len(dataset.load().private) == 20  # and needs no network any more
-    (root / "KMNIST" / "raw" / "t10k-labels-idx1-ubyte").write_bytes(b"half")
-    _refused(dataset, f"root={root}", "KMNIST")
-
-
-@pytest.mark.parametrize(
-    ("kind", "says"),
-    [
-        ("KMNISTT", "did you mean KMNIST?"),
-        ("Caltech101", ", ".join(KINDS)),
-        ("???", ", ".join(KINDS)),
-    ],
-)
-def test_kinds_of_images_are_named(kind: str, says: str) -> None:
-    with pytest.raises(InputError) as refused:
-        build(compose_run(["dataset=torchvision", f"dataset.kind={kind}"]), "dataset")
-    assert refused.value.key == "dataset.kind" and says in refused.value.allowed
-
-
-def test_help_names_the_kinds_of_images() -> None:
-    comment = (CONF / "dataset" / "torchvision.yaml").read_text().partition("kind: ??? # ")[2]
-    assert re.split(", | or ", comment.partition("\n")[0]) == [*KINDS]
+def test_kinds_of_images_are_named() -> None:
+    for kind in ("Caltech101", "???"):
+        with pytest.raises(InputError) as refused:
+            build(compose_run(["dataset=torchvision", f"dataset.kind={kind}"]), "dataset")
+        assert refused.value.key == "dataset.kind" and ", ".join(KINDS) in refused.value.allowed
     assert all(hasattr(torchvision.datasets, kind) for kind in KINDS)
 
 
@@ -213,21 +154,11 @@ def test_adult_files(small_adult: Path) -> None:
     path = small_adult / "adult.data"
     whole = path.read_text()
     _, _, without_one = whole.partition("\n")
-    changes = [
-        (", Male", ""),
-        ("77516", "many"),
-        ("50K", "60K"),
-        (whole, "\xff"),
-        (whole, ""),
-        (whole, without_one),
-    ]
-    for old, new in changes:
-        path.write_text(whole.replace(old, new, 1), encoding="latin-1")
-        _refused(
-            Adult(str(small_adult.parent), public=3),
-            f"root={small_adult.parent}",
-            "adult/adult.data",
-        )
+    changed = [whole.replace("77516", "many", 1), whole.replace("50K", "60K", 1)]
+    for text in (*changed, "\xff", "", without_one):
+        path.write_text(text, encoding="latin-1")
+        folder = small_adult.parent
+        _refused(Adult(str(folder), public=3), f"root={folder}", "adult/adult.data")
 
 
 def test_adult_lines_up_with_the_published_votes() -> None:
@@ -262,10 +193,11 @@ def test_a_folder_of_images(images: Path) -> None:
     roles = replace(FOLDER, path=str(images)).load()
     assert (roles.classes, roles.private.x.shape[1:]) == (2, (3, 4, 6))
     reds = [split.x[:][:, 0, 0, 0] for split in (roles.private, roles.public, roles.test)]
-    for split, red in zip((roles.private, roles.public, roles.test), reds, strict=True):
-        np.testing.assert_array_equal(red >= 100, split.y == 1)
+    np.testing.assert_array_equal(reds[0] >= 100, roles.private.y == 1)
     assert len(np.unique(np.concatenate(reds))) == 20
     assert sum(len(np.unique(red % 100)) for red in reds) == 10  # images of one name share a split
+    shown = zip(roles.public.y, reds[1] % 100, strict=True)
+    assert roles.ids.tolist() == [f"{roles.labels[label]}/{red}.png" for label, red in shown]
     assert roles.digest == replace(FOLDER, path=str(images)).load().digest
     assert roles.digest != replace(FOLDER, path=str(images), seed=1).load().digest
     assert replace(FOLDER, path=str(images), size=8, grey=True).load().test.x.shape[1:] == (1, 8, 8)
@@ -281,43 +213,19 @@ def test_folders_that_are_none(images: Path, tmp_path: Path) -> None:
     _refused(replace(folder, private=0.01), "private=0.01")
     _refused(replace(folder, private=0.7), "private=0.7", "below 1")
     whole = (images / "cat" / "3.png").read_bytes()
-    for damage in (b"", b"hello", whole[:50]):
-        (images / "cat" / "3.png").write_bytes(damage)
-        _refused(folder, f"path={images}", "number 4 of cat")
+    (images / "cat" / "3.png").write_bytes(whole[:50])
+    _refused(folder, f"path={images}", "number 4 of cat")
     Image.new("RGB", (5, 5)).save(images / "cat" / "3.png")
     _refused(folder, "size=null", "differ in size")
 
 
-def test_transparent_pictures_lie_on_white() -> None:
-    raw = np.random.default_rng(0).integers(0, 256, (9, 7, 4), np.uint8)
-    alpha = raw[..., 3:] / 255
-    colours = np.asarray(as_bytes(Image.fromarray(raw), grey=False)).astype(float)
-    np.testing.assert_allclose(colours, raw[..., :3] * alpha + 255 * (1 - alpha), atol=1.01)
-    grey = np.asarray(as_bytes(Image.fromarray(raw[..., [0, 3]]), grey=True)).astype(float)
-    np.testing.assert_allclose(grey, (raw[..., :1] * alpha + 255 * (1 - alpha))[..., 0], atol=1.01)
-
-
-@pytest.mark.parametrize(
-    "mode", ["1", "L", "P", "PA", "LA", "RGB", "RGBX", "RGBA", "CMYK", "YCbCr", "HSV"]
-)
+@pytest.mark.parametrize("mode", ["L", "P", "RGB", "RGBA", "CMYK", "HSV"])
 def test_every_mode_of_images_shows_its_colours(mode: str) -> None:
-    """A picture of four plain colours keeps them through every mode, or their brightness."""
-    plain = Image.fromarray(
-        np.array([[[0, 0, 0], [255, 255, 255]], [[255, 0, 0], [0, 0, 255]]], np.uint8)
-    )
-    shown = as_bytes(
-        plain.convert("L").convert(mode) if mode in ("1", "LA", "PA") else plain.convert(mode),
-        grey=True,
-    )
-    expected = (
-        np.where(np.asarray(plain.convert("L")) > 127, 255, 0)
-        if mode == "1"
-        else np.asarray(plain.convert("L"))
-    )
-    rows = slice(0, 1) if mode == "1" else slice(None)  # dithering changes the colours
-    np.testing.assert_allclose(
-        np.asarray(shown)[rows].astype(int), expected[rows].astype(int), atol=2
-    )
+    """A picture of four plain colours keeps their brightness through every mode."""
+    colours = [[[0, 0, 0], [255, 255, 255]], [[255, 0, 0], [0, 0, 255]]]
+    plain = Image.fromarray(np.array(colours, np.uint8))
+    shown = np.asarray(as_bytes(plain.convert(mode), grey=True)).astype(int)
+    np.testing.assert_allclose(shown, np.asarray(plain.convert("L")), atol=2)
 
 
 def test_images_that_are_no_single_picture_of_bytes(images: Path) -> None:
@@ -331,37 +239,30 @@ def test_images_that_are_no_single_picture_of_bytes(images: Path) -> None:
     _refused(folder, "number 4 of cat", "several frames or pages")
 
 
-def test_sixteen_bits_keep_their_scale_in_every_file(images: Path) -> None:
+@pytest.mark.parametrize("kind", ["png", "tiff"])
+def test_sixteen_bits_keep_their_scale(images: Path, kind: str) -> None:
     values = np.linspace(0, 65535, 24).astype(np.uint16).reshape(4, 6)
     for file in images.glob("*/*.png"):
-        Image.fromarray(values).save(file.with_suffix(".tif" if file.stem == "3" else ".png"))
-    (images / "cat" / "3.png").unlink()
-    (images / "dog" / "3.png").unlink()
+        Image.fromarray(values).save(file, kind)
     x = replace(FOLDER, path=str(images), grey=True).load().private.x[:]
     np.testing.assert_allclose(x, np.broadcast_to(values / 257, x.shape), atol=0.5)
 
 
-def _of_sixteen_bits(images: Path, values: np.ndarray) -> None:
-    for number, file in enumerate(sorted(images.glob("*/*.png"))):
-        Image.fromarray((values + number).astype(np.uint16)).save(file)
-
-
 def test_a_small_part_of_sixteen_bits_is_said_and_the_range_shows_it(images: Path) -> None:
     """With the range, the images are those that were saved with 8 bits."""
-    values = np.arange(24).reshape(4, 6) * 9
-    folder = replace(FOLDER, path=str(images), grey=True)
-    _of_sixteen_bits(images, values)
-    in_bytes = replace(folder, range=[0, 255]).load()
-    _of_sixteen_bits(images, values + 1000)
-    splits = folder.load()
-    levels = int(np.ptp(splits.public.x)) + 1
-    assert f"use {levels} of 256 grey levels" in splits.warnings[0]
-    ranged = replace(folder, range=[1000, 1255])
-    assert (ranged.load().digest, ranged.load().warnings) == (in_bytes.digest, ())
-    for file in images.glob("*/*.png"):  # their range is not known otherwise
-        Image.fromarray(np.asarray(Image.open(file)).astype(np.float32)).save(file, "tiff")
-    assert ranged.load().digest == in_bytes.digest
-    _refused(folder, "dataset.range=[BLACK,WHITE]", "8-bit")
+    grey = replace(FOLDER, path=str(images), grey=True)
+    digests = []
+    for black, kind in ((0, np.uint16), (1000, np.uint16), (1000, np.float32)):
+        for number, file in enumerate(sorted(images.glob("*/*.png"))):
+            values = np.arange(24).reshape(4, 6) * 9 + number + black
+            Image.fromarray(values.astype(kind)).save(file, "tiff")
+        splits = replace(grey, range=[black, black + 255]).load()
+        digests.append(splits.digest)
+        assert splits.warnings == ()
+        if black and kind is np.uint16:
+            assert "of 256 grey levels" in grey.load().warnings[0]
+    assert len(set(digests)) == 1
+    _refused(grey, "dataset.range=[BLACK,WHITE]", "8-bit")  # no range of floats is known
 
 
 def test_colours_have_no_range_of_more_than_a_byte(images: Path) -> None:
@@ -382,14 +283,6 @@ def unlabelled(images: Path) -> Path:
     for number, name in enumerate(("b.png", "ward/a.png", "ward/3/a.png")):
         Image.new("RGB", (6, 4), (number, 9, 9)).save(folder / name)
     return folder
-
-
-def test_images_in_several_classes_have_names_of_their_own(images: Path) -> None:
-    splits = replace(FOLDER, path=str(images)).load()
-    reds = splits.public.x[:, 0, 0, 0] % 100
-    classes = np.array(splits.labels)[splits.public.y]
-    names = [f"{name}/{red}.png" for name, red in zip(classes, reds, strict=True)]
-    assert splits.ids.tolist() == names and len(set(names)) == len(names)
 
 
 def test_unlabelled_images_lie_in_a_folder_of_their_own(images: Path, unlabelled: Path) -> None:
@@ -421,66 +314,40 @@ def test_test_images_lie_in_folders_of_the_classes(images: Path, unlabelled: Pat
     _refused(replace(folder, public=0.3), f"test={test}", "dataset.public")
 
 
-def test_an_image_in_the_private_and_the_public_folder_is_refused_dropped_or_allowed(
+def test_an_image_in_the_private_and_the_public_folder_is_refused_or_dropped(
     images: Path, unlabelled: Path
 ) -> None:
+    """Its namesake in another class is the same person's, so it is dropped, too."""
     folder = replace(FOLDER, path=str(images), public=str(unlabelled))
     before = folder.load()
-    keys = keys_of(np.array([f"{number}.png" for number in range(10)]))
-    name = list(keys).index(before.keys[0])
-    for file in (images / "cat" / f"{name}.png", images / "dog" / f"{name}.png"):
-        shutil.copy(file, unlabelled / f"{file.parent.name}.png")
+    names = np.array([f"{number}.png" for number in range(10)])
+    (name,) = names[keys_of(names) == before.keys[0]]
+    for category in ("cat", "dog"):
+        shutil.copy(images / category / name, unlabelled / f"{category}.png")
     _refused(folder, "overlap=refuse", "2 are in public rows too")
     dropped = replace(folder, overlap="drop").load()
-    np.testing.assert_array_equal(
-        dropped.private.x, before.private.x[before.keys != before.keys[0]]
-    )
-    np.testing.assert_array_equal(dropped.test.x, before.test.x)
-    assert len(replace(folder, overlap="allow").load().private) == len(before.private)
-
-
-def test_every_unlabelled_image_has_a_prediction_by_its_name(
-    nzc: Nzc, images: Path, unlabelled: Path
-) -> None:
-    where = [
-        "dataset=folder",
-        f"dataset.path={images}",
-        f"dataset.public={unlabelled}",
-        "dataset.grey=true",
-    ]
-    ran = nzc(
-        *where, "teachers=logistic", "teachers.count=2", "student=linear", "aggregator.sigma=0.1"
-    )
-    assert ran.code == 0, ran.err
-    table = pd.read_csv(newest_folder(ran) / "predictions.csv")
-    assert table.id.tolist() == ["b.png", "ward/3/a.png", "ward/a.png"]
-    assert table.label.isin(["cat", "dog"]).all()
-    ran = nzc(*where[:-2], "dataset.public=2")
-    assert ran.code == 2 and "dataset.public=2: must be a share" in ran.err
-    ran = nzc(*where, "dataset.range=[3,3]")
-    assert (
-        ran.code == 2 and "dataset.range=[3, 3]: must be the values of black and white" in ran.err
-    )
+    rest = before.keys != before.keys[0]
+    np.testing.assert_array_equal(dropped.private.x, before.private.x[rest])
 
 
 # Glyphs.
 
-GLYPH = Glyph(seed=0, private=300, public=200, test=100)
+GLYPH = Glyph(seed=0, private=60, public=40, test=20)
 
 
 def test_glyph_items_are_pure() -> None:
     """Item i follows from (seed, role, i): alone, in any company and order, or drawn later."""
-    private = Items(GLYPH, "private", 300)
+    private = Items(GLYPH, "private", 60)
     test = Items(GLYPH, "test")
     roles = GLYPH.load()
     many = private[:]
-    some = np.array([299, 0, 124, 17])
+    some = np.array([59, 0, 24, 17])
     far = np.array([64_999_999])
-    assert (many.shape, many.dtype) == ((300, 1, SIDE, SIDE), np.uint8)
-    assert len({*map(bytes, many)}) == 300
+    assert (many.shape, many.dtype) == ((60, 1, SIDE, SIDE), np.uint8)
+    assert len({*map(bytes, many)}) == 60
     np.testing.assert_array_equal(private.labels(some), roles.private.y[some])
     np.testing.assert_array_equal(test[far], test[np.append(some, far)][-1:])
-    assert (roles.public.x[:100] != roles.test.x).any(axis=(1, 2, 3)).all()
+    assert (roles.public.x[:20] != roles.test.x).any(axis=(1, 2, 3)).all()
     for rows in (private, roles.private.x, pickle.loads(pickle.dumps(roles.private.x))):
         np.testing.assert_array_equal(rows[some], many[some])
 
@@ -489,7 +356,7 @@ def test_the_digest_of_drawn_rows_differs_wherever_they_do() -> None:
     others = [
         GLYPH,
         replace(GLYPH, seed=1),
-        replace(GLYPH, private=299),
+        replace(GLYPH, private=59),
         replace(GLYPH, imbalance=4.0),
         replace(GLYPH, mislabelled=0.2),
         replace(GLYPH, public_fonts=0.4),
@@ -499,28 +366,27 @@ def test_the_digest_of_drawn_rows_differs_wherever_they_do() -> None:
 
 
 def test_glyph_roles_share_no_font() -> None:
-    private = {font.name for font in GLYPH.fonts_of("private")}
-    public = {font.name for font in GLYPH.fonts_of("public")}
-    assert not private & public and GLYPH.fonts_of("public") == GLYPH.fonts_of("test")
-    assert len(private | public) >= 20
-    assert not any(re.match("Last|cmsy|cmex|cmmi", name) for name in private | public)
-    for split in SPLITS:
-        assert set(SYMBOLS) == {*"".join(font.symbols for font in GLYPH.fonts_of(split))}
+    private = GLYPH.fonts_of("private")
+    public = GLYPH.fonts_of("public")
+    assert not {font.name for font in private} & {font.name for font in public}
+    assert public == GLYPH.fonts_of("test") and len(private) + len(public) >= 20
+    for fonts in (private, public):
+        assert set(SYMBOLS) == {*"".join(font.symbols for font in fonts)}
 
 
 def test_glyph_imbalance_is_five_to_one_and_a_tenth_of_private_labels_is_wrong() -> None:
-    def labels(glyph: Glyph, role: str, count: int = 400_000) -> np.ndarray:
-        return Items(glyph, role).labels(np.arange(count))
-
+    rows = np.arange(100_000)
+    right = replace(GLYPH, mislabelled=0.0)
     assert GLYPH.frequencies.max() / GLYPH.frequencies.min() == pytest.approx(5)
-    counts = np.bincount(labels(GLYPH, "test"), minlength=150)
-    expected = GLYPH.frequencies * 400_000
+    counts = np.bincount(Items(GLYPH, "test").labels(rows), minlength=150)
+    expected = GLYPH.frequencies * len(rows)
     assert (np.abs(counts - expected) < 5 * np.sqrt(expected)).all()
     _refused(replace(GLYPH, public_fonts=0.001), "public_fonts=0.001")  # none has every symbol
-    right = replace(GLYPH, mislabelled=0.0)
-    given, truth = labels(GLYPH, "private"), labels(right, "private")
+    given = Items(GLYPH, "private").labels(rows)
+    truth = Items(right, "private").labels(rows)
     wrong = given != truth
-    assert wrong.mean() == pytest.approx(0.1, abs=0.003)
+    assert wrong.mean() == pytest.approx(0.1, abs=0.005)
     assert len(np.unique((given - truth)[wrong] % 150)) == 149
-    np.testing.assert_array_equal(labels(GLYPH, "public", 5000), labels(right, "public", 5000))
-    np.testing.assert_array_equal(Items(GLYPH, "private", 50)[:], Items(right, "private", 50)[:])
+    public = Items(GLYPH, "public").labels(rows)
+    np.testing.assert_array_equal(public, Items(right, "public").labels(rows))
+    np.testing.assert_array_equal(Items(GLYPH, "private", 9)[:], Items(right, "private", 9)[:])

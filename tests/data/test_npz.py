@@ -7,20 +7,23 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from conftest import STUDENT, Nzc
+from conftest import Nzc
 from PIL import Image
 
 from nzc.data import DataSplits
+from nzc.data.images import as_bytes
 from nzc.data.npz import Npz
 from nzc.data.rows import FileRows
 from nzc.validation import InputError
 
-X, Y = np.random.default_rng(0).random((60, 8)), np.arange(60) % 3
+X = np.random.default_rng(0).random((60, 8))
+Y = np.arange(60) % 3
 SPLIT = np.array(["private", "public", "test"])[np.arange(60) // 20]
 GROUP = np.array([f"patient {number}" for number in np.random.default_rng(0).integers(0, 60, 300)])
 ROLE = np.where(GROUP < "patient 4", "private", np.where(GROUP < "patient 5", "public", "test"))
 ROWS = {"x": np.random.default_rng(1).normal(size=(300, 4)), "y": np.arange(300) % 3}
-NAMES, NUMBERS = np.array([f"Zyxwv {row}" for row in range(60)]), 8806 * (2 + Y)
+NAMES = np.array([f"Zyxwv {row}" for row in range(60)])
+NUMBERS = 8806 * (2 + Y)
 
 
 @pytest.fixture
@@ -33,7 +36,6 @@ def npz(tmp_path: Path) -> Npz:
     ("arrays", "says"),
     [
         ({"x": X[:0], "y": Y[:0]}, "x "),
-        ({"x": X[:5]}, "y "),
         ({"role": SPLIT[:9]}, "role "),
         ({"role": SPLIT.astype(bytes)}, "role is |S7; save text"),
         ({"x": X.astype(str)}, "dataset=table"),
@@ -41,27 +43,22 @@ def npz(tmp_path: Path) -> Npz:
         ({"y": Y.astype(float)}, "y "),
         ({"x": np.where(np.arange(8) > 4, np.inf, X).reshape(60, 2, 4)}, "infinite"),
         ({"y": 0 * Y}, "y "),
-        ({"y": Y + 1}, "dataset.classes"),
         ({"y": 3 * Y}, "dataset.classes"),
-        ({"y": -Y}, "y "),
-        ({"y": np.where(np.arange(60) % 5, Y, -1)}, "y is -1 in 12 rows"),
         ({"y": np.where(np.arange(60) % 5, Y, -1), "role": SPLIT}, "y is -1 in 12 rows"),
-        ({"role": np.array(["train", "public", "Test"])[Y]}, "role "),
         ({"role": SPLIT[Y // 2 * 40]}, "public"),
         ({"group": np.where(Y, Y, np.nan)}, "group has 20 missing values"),
-        ({"id": np.array(["", "a", "b"])[Y]}, "id has 20 missing values"),
         ({"role": NAMES}, "role "),
         ({"y": NAMES}, "y "),
         ({"x": NAMES[:, None]}, "x "),
         ({"y": NUMBERS}, "y "),
-        ({"y": -NUMBERS}, "y "),
     ],
 )
 def test_a_mistake_is_said_without_a_value_of_a_record(
     npz: Npz, arrays: dict[str, np.ndarray], says: str
 ) -> None:
     """The same is said of an .npz file and of a folder."""
-    arrays, folder = {"x": X, "y": Y} | arrays, Path(npz.path).parent / "folder"
+    arrays = {"x": X, "y": Y} | arrays
+    folder = Path(npz.path).parent / "folder"
     np.savez(npz.path, **arrays)
     folder.mkdir()
     for name, array in arrays.items():
@@ -111,16 +108,12 @@ def _images(npz: Npz, x: np.ndarray, **keys: object) -> DataSplits:
     ("x", "levels", "expected"),
     [
         (SHARE, None, RGB),
-        (np.float16(SHARE), None, RGB),
         (SHARE.transpose(LAST).astype(">f4"), None, RGB),
         (GREY / 255, None, GREY),
-        (np.asfortranarray(GREY[..., None] / 255), None, GREY),
         (GREY > 99, None, np.where(GREY > 99, 255, 0)),
         (SHARE * 2 - 1, [-1, 1], RGB),
-        (GREY.astype(np.int64), [0, 255], GREY),
         (GREY.astype(np.uint16) + 1000, [1000, 1255], GREY),
         (255 - GREY, [255, 0], GREY),
-        (GREY // 32, [0, 7], np.rint(GREY // 32 * (255 / 7))),
     ],
 )
 def test_images_of_other_numbers_are_those_of_bytes(
@@ -138,30 +131,32 @@ def test_transparency_lies_on_white_as_in_files(npz: Npz, channels: int) -> None
     x = BYTES[..., -channels:]
     mode = {2: "LA", 4: "RGBA"}[channels]
     white = Image.new("RGBA", (8, 9), "white")
-    shown = [
-        Image.alpha_composite(white, Image.fromarray(row, mode).convert("RGBA")).convert("RGB")
-        for row in x
-    ]
-    expected = np.array([np.asarray(image) for image in shown])[20:40].transpose(LAST)
-    for array in (x, x.transpose(LAST), np.float32(x / 255), np.float32(x / 255).transpose(LAST)):
+    shown = []
+    for row in x[20:40]:
+        image = Image.fromarray(row, mode)
+        shown.append(np.asarray(Image.alpha_composite(white, image.convert("RGBA")).convert("RGB")))
+        from_file = np.asarray(as_bytes(image, grey=False))
+        np.testing.assert_allclose(from_file.astype(int), shown[-1].astype(int), atol=1)
+    expected = np.array(shown).transpose(LAST)
+    for array in (x, np.float32(x / 255).transpose(LAST)):
         splits = _images(npz, array)
         assert splits.public.x.shape[1:] == (channels - 1, 9, 8)
         np.testing.assert_array_equal(np.broadcast_to(splits.public.x, expected.shape), expected)
     assert _images(npz, x, alpha=False).public.x.shape[1:] == (channels, 9, 8)
 
 
-@pytest.mark.parametrize("row", [0, 40])
-@pytest.mark.parametrize("value", [1.5, -3.0])
+@pytest.mark.parametrize(("row", "value"), [(0, 1.5), (40, -3.0)])
 def test_a_value_out_of_range_is_clipped_alone(npz: Npz, row: int, value: float) -> None:
     """Public rows decide how x is read, so a private or a test value changes nothing but itself."""
     changed = SHARE.copy()
     changed[row, 3, 4, 1] = value
     before = _images(npz, SHARE)
     after = _images(npz, changed)
-    expected = np.concatenate([before.private.x, before.public.x, before.test.x])
-    expected[row, 1, 3, 4] = 255 if value > 1 else 0
-    found = np.concatenate([after.private.x, after.public.x, after.test.x])
-    np.testing.assert_array_equal(found, expected)
+    split = {0: "private", 40: "test"}[row]
+    expected = getattr(before, split).x.copy()
+    expected[0, 1, 3, 4] = np.clip(255 * value, 0, 255)
+    np.testing.assert_array_equal(getattr(after, split).x, expected)
+    np.testing.assert_array_equal(after.public.x, before.public.x)
 
 
 def test_what_is_no_image_although_it_has_the_shape_of_one_says_what_to_type(
@@ -174,21 +169,10 @@ def test_what_is_no_image_although_it_has_the_shape_of_one_says_what_to_type(
     [line] = capsys.readouterr().err.splitlines()
     assert "dataset.range=" in line and splits.warnings == (line.removeprefix("nzc: "),)
     assert _images(npz, changed, range=[0, 1.5]).private.x.dtype == np.uint8
-    for features in (changed.reshape(60, -1), changed[:, :7, :7], changed[:, 0]):
-        _images(npz, features)
+    _images(npz, changed[:, 0])
     assert capsys.readouterr().err == ""
     with pytest.raises(InputError, match=r"range=\[0, 1\]: must be null"):
         _images(npz, changed.reshape(60, -1), range=[0, 1])
-
-
-def test_few_grey_levels_are_said_with_what_to_type(
-    npz: Npz, capsys: pytest.CaptureFixture[str]
-) -> None:
-    splits = _images(npz, GREY // 16)
-    np.testing.assert_array_equal(splits.private.x[:, 0], GREY[:20] // 16)
-    assert "use 16 of 256 grey levels" in splits.warnings[0]
-    assert splits.warnings[0] in capsys.readouterr().err
-    assert _images(npz, GREY // 16, range=[0, 15]).warnings == _images(npz, GREY).warnings == ()
 
 
 @pytest.mark.parametrize(
@@ -197,13 +181,8 @@ def test_few_grey_levels_are_said_with_what_to_type(
         ((8, 8), (1, 8, 8)),
         ((8, 8, 3), (3, 8, 8)),
         ((3, 8, 8), (3, 8, 8)),
-        ((9, 8, 2), (1, 9, 8)),
-        ((4, 9, 8), (3, 9, 8)),
-        ((4, 4, 3), (3, 4, 4)),
         ((3, 8, 3), (3, 8, 3)),
-        ((9, 8, 5), (5, 9, 8)),
         ((6, 9, 8), (6, 9, 8)),
-        ((8, 8, 8), (8, 8, 8)),
         ((1, 9, 4), (1, 9, 4)),
     ],
 )
@@ -218,17 +197,15 @@ def test_channels_are_first_or_last(
     [
         ROWS["x"],
         np.random.default_rng(0).integers(0, 256, (300, 6, 5, 3), dtype=np.uint8),
-        np.random.default_rng(0).random((300, 8, 9, 4)),
     ],
 )
-@pytest.mark.parametrize("names", [{}, {"id": np.arange(300)[::-1]}])
 def test_a_folder_of_arrays_is_the_npz_file_of_them(
-    npz: Npz, tmp_path: Path, x: np.ndarray, names: dict[str, np.ndarray]
+    npz: Npz, tmp_path: Path, x: np.ndarray
 ) -> None:
-    arrays = {"x": x, "y": ROWS["y"], **names}
+    arrays = {"x": x, "y": ROWS["y"], "id": np.arange(300)[::-1]}
     np.savez(npz.path, **arrays)
     for name, array in arrays.items():
-        np.save(tmp_path / name, np.asfortranarray(array) if name == "x" else array)
+        np.save(tmp_path / name, np.asfortranarray(array))
     in_memory = npz.load()
     in_file = replace(npz, path=str(tmp_path)).load()
     assert isinstance(in_file.private.x, FileRows)
@@ -237,29 +214,23 @@ def test_a_folder_of_arrays_is_the_npz_file_of_them(
     assert (in_file.digest, in_file.private_digest) == (in_memory.digest, in_memory.private_digest)
 
 
-@pytest.mark.parametrize("roles", [{}, {"role": ROLE}])
-def test_private_rows_keep_their_groups(npz: Npz, roles: dict[str, np.ndarray]) -> None:
-    np.savez(npz.path, **ROWS | {"x": np.arange(1200.0).reshape(300, 4)}, group=GROUP, **roles)
+def test_private_rows_keep_their_groups(npz: Npz) -> None:
+    np.savez(npz.path, x=np.arange(1200.0).reshape(300, 4), y=ROWS["y"], group=GROUP)
     splits = npz.load()
     x = splits.private.x[:, 0] * splits.preparation.spread[0] + splits.preparation.mean[0]
     groups = GROUP[np.rint(x / 4).astype(int)]
     pairs = {*zip(groups, splits.groups, strict=True)}
     assert len(pairs) == len({*groups}) == len({*splits.groups}) == splits.units
-    if roles:
-        assert {*groups} == {*GROUP[ROLE == "private"]}
 
 
-def test_a_group_with_private_rows_and_others_is_refused_dropped_or_allowed(npz: Npz) -> None:
+def test_a_group_with_private_rows_and_others_is_refused_or_dropped(npz: Npz) -> None:
     """A person of public rows has the name of one of private rows."""
-    arrays = ROWS | {"group": np.where(GROUP == "patient 41", "patient 3", GROUP), "role": ROLE}
-    np.savez(npz.path, **arrays)
+    group = np.where(GROUP == "patient 41", "patient 3", GROUP)
+    np.savez(npz.path, **ROWS, group=group, role=ROLE)
     with pytest.raises(InputError, match=r"overlap=refuse.* 1 are in public rows"):
         npz.load()
-    assert len(replace(npz, overlap="allow").load().private) == (ROLE == "private").sum()
-    dropped = replace(npz, overlap="drop").load()
-    rest = (ROLE != "private") | (GROUP != "patient 3")
-    np.savez(npz.path, **{name: array[rest] for name, array in arrays.items()})
-    assert dropped.digest == npz.load().digest
+    rest = (ROLE == "private") & (group != "patient 3")
+    assert len(replace(npz, overlap="drop").load().private) == rest.sum()
 
 
 def test_the_unit_changes_shards_not_splits(npz: Npz, capsys: pytest.CaptureFixture[str]) -> None:
@@ -269,14 +240,11 @@ def test_the_unit_changes_shards_not_splits(npz: Npz, capsys: pytest.CaptureFixt
     assert by_record.groups is None and by_group.groups is not None
     np.testing.assert_array_equal(by_group.private.x, by_record.private.x)
     assert by_record.digest != by_group.digest
-    assert (
-        by_group.private_digest == by_record.private_digest
-    )  # the ledger counts both against the same people
+    # The ledger counts both against the same people.
+    assert by_group.private_digest == by_record.private_digest
     assert replace(by_group, groups=np.roll(by_group.groups, 1)).digest != by_group.digest
     np.savez(npz.path, **ROWS)
-    singly = npz.load()
-    assert singly.groups is None and singly.units == len(singly.private) == 150
-    assert replace(npz, unit="record").read().digest == singly.digest
+    assert replace(npz, unit="record").read().digest == npz.load().digest
 
 
 @pytest.mark.parametrize(("unit", "group"), [("label", {"group": GROUP}), ("group", {})])
@@ -294,10 +262,10 @@ def test_without_private_rows_votes_are_taken_by_row_of_the_file(nzc: Nzc) -> No
     np.savez("f.npz", **ROWS, group=np.arange(300) // 3)
     np.save("votes.npy", np.where(np.eye(3)[y] > 0, 8, 1))
     with_votes = ["teachers=votes", "teachers.path=votes.npy", "dataset=npz", "dataset.path=f.npz"]
-    few = [*STUDENT, "dataset.public=0.8", "dataset.private=0"]
-    ran = nzc(*with_votes, *few, "aggregator=plurality")
+    none = ["dataset.public=0.8", "dataset.private=0", "student=none"]
+    ran = nzc(*with_votes, *none, "aggregator=plurality")
     assert ran.code == 0, ran.err
     assert ran.result["label_accuracy"] == 1
     assert (ran.result["data"]["private"], ran.result["queries"]) == (0, 240)
-    ran = nzc("dataset=npz", "dataset.path=f.npz", "dataset.private=0", *few[:-1])
+    ran = nzc("dataset=npz", "dataset.path=f.npz", *none)
     assert "teachers=votes needs none" in ran.err

@@ -46,11 +46,8 @@ def test_rows_of_which_all_are_needed_come_in_blocks(monkeypatch: pytest.MonkeyP
     assert {len(part) for part in parts[:-1]} == {7}
     np.testing.assert_array_equal(np.concatenate(parts), FEATURES)
     monkeypatch.setattr("nzc.data.rows._BLOCK", 2345)
-    assert [len(part) for part in blocks(gather([np.zeros((4500, 1), np.uint8)], held=0))] == [
-        2000,
-        2000,
-        500,
-    ]
+    rows = gather([np.zeros((4500, 1), np.uint8)], held=0)
+    assert [*map(len, blocks(rows))] == [2000, 2000, 500]
 
 
 def _table(folder: Path) -> Table:
@@ -107,8 +104,9 @@ def test_teachers_of_rows_in_a_file_predict_the_same(tmp_path: Path) -> None:
     teachers = Ensemble(
         count=3, network="mlp", epochs=2, batch_size=16, lr=0.01, weight_decay=0.0, seed=0
     )
-    trainer, predictions = TrainerSettings(progress=False, accelerator="cpu"), []
-    for at, private in enumerate((Records(x, Y), Records(gather([x], held=0), Y))):
-        store = PredictionStore(tmp_path / str(at))
-        predictions.append(teachers.train(DataSplits(private, public, public, 3), store, trainer))
+    trainer = TrainerSettings(progress=False, accelerator="cpu")
+    predictions = []
+    for name, rows in {"held": x, "file": gather([x], held=0)}.items():
+        data = DataSplits(Records(rows, Y), public, public, 3)
+        predictions.append(teachers.train(data, PredictionStore(tmp_path / name), trainer))
     np.testing.assert_array_equal(*predictions)

@@ -2,17 +2,15 @@
 are one line.
 """
 
-import csv
 import io
-import json
 import math
 import re
 import shlex
 import subprocess
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from decimal import Decimal
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -60,7 +58,6 @@ FILES = [
 
 
 FILES_OF_SPLITS = ("visits.csv", "new.csv", "test.csv")
-COMMA = str.maketrans(",.", ".,")
 
 
 def _records(rows: int, seed: int) -> pd.DataFrame:
@@ -104,23 +101,14 @@ def _table(**changes: Any) -> Table:
     return Table(**given | changes)
 
 
-@pytest.mark.parametrize("chunk", [37, 100_000])
 def test_every_kind_of_file_gives_the_same_rows(
-    files: Path, monkeypatch: pytest.MonkeyPatch, chunk: int
+    files: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     whole = _table(test="test.csv").load()
-    monkeypatch.setattr("nzc.data.table.CHUNK", chunk)
-    for old, new in (
-        ("visits.csv", "visits.feather"),
-        ("new.csv", "new.parquet"),
-        ("test.csv", "test.tsv.gz"),
-    ):
-        table = pd.read_csv(old)
-        {
-            "r": table.to_feather,
-            "t": partial(table.to_parquet, row_group_size=70),
-            "z": partial(table.to_csv, sep="\t", index=False),
-        }[new[-1]](new)
+    monkeypatch.setattr("nzc.data.table.CHUNK", 37)
+    pd.read_csv("visits.csv").to_feather("visits.feather")
+    pd.read_csv("new.csv").to_parquet("new.parquet", row_group_size=70)
+    pd.read_csv("test.csv").to_csv("test.tsv.gz", sep="\t", index=False)
     for private, public in (("visits.feather", "new.parquet"), ("visits.csv", "new.csv")):
         _same(whole, _table(private=private, public=public, test="test.tsv.gz").load())
 
@@ -128,16 +116,14 @@ def test_every_kind_of_file_gives_the_same_rows(
 def _rewrite(
     change: Callable[[str], str] = str,
     encoding: str = "utf-8",
-    names: tuple[str, ...] = (),
+    names: tuple[str, ...] = FILES_OF_SPLITS,
+    age: str = "age",
     **form: Any,
 ) -> None:
     """Write the three files anew as another program would."""
-    for name in names or FILES_OF_SPLITS:
+    for name in names:
         table = pd.read_csv(name, dtype=str, keep_default_na=False)
-        table = table.rename(columns={"age": form["age"]} if "age" in form else {})
-        text = table.to_csv(
-            index=False, **{key: value for key, value in form.items() if key != "age"}
-        )
+        text = table.rename(columns={"age": age}).to_csv(index=False, **form)
         Path(name).write_bytes(change(text).encode(encoding))
 
 
@@ -151,19 +137,12 @@ FORMS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
     "Excel": ({"sep": ";", "change": "sep=;\r\n{}".format, "lineterminator": "\r\n"}, {}),
     "empty lines": ({"sep": ";", "change": "\n  \n;;;;\n{}".format}, {}),
     "comments": ({"sep": ";", "change": '# made 2024-01-01, 5" of, rain\n#\n{}'.format}, {}),
-    "a header like a comment": ({"age": "#age"}, {"columns": {"#age": "number"}}),
     "a title": ({"change": "Visits, of, all, wards, in, four, years\n\n{}".format}, {"skip": 1}),
-    "separators in the header": (
-        {"sep": ";", "age": "age, at, visit", "quoting": csv.QUOTE_ALL},
-        {},
-    ),
     "a line break": ({"sep": ";", "age": "age\r\nin years; or\n\n months"}, {}),
     "separators at the end": ({"sep": ";", "change": _ended(";;;")}, {}),
-    "at the end of one file": ({"change": _ended(","), "names": ("visits.csv",)}, {}),
     "Windows": ({"encoding": "cp1252"}, {"encoding": "cp1252"}),
     "Windows, one file": ({"encoding": "utf-16", "names": ("test.csv",)}, {}),
     "UTF-16": ({"encoding": "utf-16", "sep": "\t"}, {}),
-    "Chinese": ({"encoding": "gbk", "age": "年龄"}, {"encoding": "gbk"}),
 }
 
 
@@ -178,8 +157,7 @@ def _same(one: DataSplits, other: DataSplits) -> None:
 @pytest.mark.parametrize("form", FORMS)
 def test_the_same_table_as_another_program_writes_it(files: Path, form: str) -> None:
     written, settings = FORMS[form]
-    if written.get("encoding") != "gbk":
-        _rewrite(lambda text: text.replace("surgery", "Köln"))
+    _rewrite(lambda text: text.replace("surgery", "Köln"))
     plain = _table(test="test.csv").load()
     _rewrite(**written)
     read = _table(test="test.csv", **settings).load()
@@ -202,17 +180,14 @@ def test_a_student_reads_files_as_those_of_its_run(tmp_path: Path, encoding: str
 
 def test_one_record_does_not_decide_how_a_private_file_is_read(files: Path) -> None:
     before = _table().load()
-    for ward in ("sep=;", ";;;;;;;;;;", "#", "\n\n\n", 'a "quote"', "Köln", "NA"):
+    for ward in (";;;;;;;;;;", "#", "\n\n\n", 'a "quote"', "Köln"):
         _change("visits.csv", lambda table, ward=ward: table.assign(ward=[ward, *table.ward[1:]]))
         after = _table().load()
         np.testing.assert_array_equal(before.private.x[1:], after.private.x[1:])
         np.testing.assert_array_equal(before.private.y, after.private.y)
 
 
-@pytest.mark.parametrize("classes", [None, ["yes", "None"]])
-def test_a_class_group_or_id_may_have_a_name_that_is_missing_elsewhere(
-    files: Path, classes: list[str] | None
-) -> None:
+def test_a_class_group_or_id_may_have_a_name_that_is_missing_elsewhere(files: Path) -> None:
     def renamed(table: pd.DataFrame) -> pd.DataFrame:
         table = table.replace({"no": "None"}).astype({"person": str})
         return table.assign(person=["None", *table.person[1:]], visit=["None", *table.visit[1:]])
@@ -220,15 +195,12 @@ def test_a_class_group_or_id_may_have_a_name_that_is_missing_elsewhere(
     plain = _table(test="test.csv", overlap="allow").load()
     for file in FILES_OF_SPLITS:
         _change(file, renamed)
-    read = _table(test="test.csv", overlap="allow", classes=classes).load()
-    assert {*read.labels} == {"None", "yes"} and read.ids[0] == "None"
-    for split in SPLITS:
-        np.testing.assert_array_equal(getattr(read, split).x, getattr(plain, split).x)
-    labels = np.array(read.labels)[read.private.y]
-    np.testing.assert_array_equal(labels == "None", np.array(plain.labels)[plain.private.y] == "no")
+    read = _table(test="test.csv", overlap="allow").load()
+    assert read.labels == ("None", "yes") and read.ids[0] == "None"
+    _same(replace(read, groups=plain.groups), plain)
     _change("visits.csv", lambda table: table.assign(back=[None, *table.back[1:].fillna("None")]))
     with pytest.raises(InputError, match=r"^private=.*1 have none"):
-        _table(overlap="allow", classes=classes).load()
+        _table(overlap="allow", classes=["yes", "None"]).load()
 
 
 def test_labels_and_groups_are_those_of_the_file(files: Path) -> None:
@@ -242,16 +214,15 @@ def test_labels_and_groups_are_those_of_the_file(files: Path) -> None:
     assert _table(classes=["yes", "no"]).load().labels == ("yes", "no")
 
 
-@pytest.mark.parametrize("values", [[0, 1], [False, True], [9, 10]])
+@pytest.mark.parametrize("values", [[False, True], [9, 10]])
 def test_classes_that_are_numbers_are_in_their_order(files: Path, values: list[Any]) -> None:
     _change("visits.csv", lambda table: table.assign(back=np.resize(values, 400)))
     assert _table().load().labels == tuple(map(str, values))
 
 
 def test_features_are_those_of_scikit_learn() -> None:
-    public, private = (
-        _records(rows, seed)[["age", "ward", "smoker"]] for rows, seed in ((300, 3), (200, 4))
-    )
+    public = _records(300, 3)[["age", "ward", "smoker"]]
+    private = _records(200, 4)[["age", "ward", "smoker"]]
     private.loc[:9, "ward"] = "never seen"
     filled = SimpleImputer(strategy="constant", fill_value=0, add_indicator=True)
     one_hot = OneHotEncoder(handle_unknown="ignore", sparse_output=False)
@@ -269,19 +240,17 @@ def test_features_are_those_of_scikit_learn() -> None:
 
 
 def test_rare_values_share_a_feature() -> None:
-    rng = np.random.default_rng(0)
-    public, private = (
-        pd.DataFrame({"code": [f"D{n}" for n in rng.geometric(0.05, rows)]}) for rows in (500, 300)
-    )
+    code = np.random.default_rng(0).geometric(0.05, 800).astype(str)
+    public = pd.DataFrame({"code": code[:500]})
     infrequent = "infrequent_if_exist"
     theirs = OneHotEncoder(max_categories=8, handle_unknown=infrequent, sparse_output=False)
     theirs.fit(public)
-    ours = fit_encoder(public, {}, 8)
+    ours = fit_encoder(public, {"code": "category"}, 8)
     assert len(ours.features) == 8 and ours.features[-1] == "code=other"
-    for rows in (public, private):
-        encoded = ours.encode(rows)
-        assert encoded[:, -1].sum() == theirs.transform(rows)[:, -1].sum()
-        assert (encoded.sum(axis=1) == 1).all()
+    every = pd.DataFrame({"code": code})
+    encoded = ours.encode(every)
+    np.testing.assert_array_equal(encoded[:, -1], theirs.transform(every)[:, -1])
+    assert (encoded.sum(axis=1) == 1).all()
 
 
 def test_nothing_is_fitted_on_private_rows(files: Path) -> None:
@@ -301,22 +270,17 @@ def test_kinds_of_columns_can_be_given(files: Path) -> None:
     names = [name.partition("=")[0] for name in encoder.features]
     assert names.count("age") == 5 and "smoker" not in names
     assert encoder.unused == {"country": "one value only"}
-    _change("new.csv", lambda table: table.assign(admitted=["31.12.2024", *["03.02.2024"] * 119]))
-    _change("visits.csv", lambda table: table.assign(admitted="1.2.2024"))
-    encoder = _table(columns={"admitted": "%d.%m.%Y"}).load().encoder
-    assert "admitted month" in encoder.features
 
 
 def test_own_words_for_missing_values_and_decimal_commas(files: Path) -> None:
+    plain = _table().load()
     for name in ("visits.csv", "new.csv"):
         table = pd.read_csv(name, dtype=str)
-        table.age = table.age.astype(float).map(
-            lambda age: f"{1000 * age:,.1f}".translate(COMMA), "ignore"
-        )
-        table.fillna({"age": "?"}).to_csv(name, index=False, sep=";")
+        table.age = table.age.str.replace(".", ",").fillna("?")
+        table.to_csv(name, index=False, sep=";")
     splits = _table(missing=["?"], columns={"age": "comma"}).load()
+    _same(splits, plain)
     assert splits.encoder is not None and "age missing" in splits.encoder.features
-    assert 20_000 < splits.encoder.columns[0].mean[0] < 90_000
     new = pd.read_csv("new.csv", sep=";")
     np.testing.assert_array_equal(splits.encoder.encode(new), splits.public.x)
 
@@ -326,13 +290,14 @@ def test_typed_columns_are_what_they_are_as_text() -> None:
     numbers.
     """
     when = pd.to_datetime(["2024-01-01", "2024-02-03 10:00", None, "9999-12-31"], format="ISO8601")
-    sure, code = (
-        pd.Series([True, None, False, True], dtype=object),
-        pd.Series([1.0, 2.0, None, 1.0]),
-    )
-    typed = pd.DataFrame(
-        {"when": when, "zoned": when.tz_localize("UTC"), "sure": sure, "code": code}
-    )
+    sure = pd.Series([True, None, False, True], dtype=object)
+    columns = {
+        "when": when,
+        "zoned": when.tz_localize("UTC"),
+        "sure": sure,
+        "code": [1, 2, None, 1],
+    }
+    typed = pd.DataFrame(columns)
     zoned = ["2024-01-01T00:00Z", "2024-02-03T10:00Z", None, "9999-12-31T00:00Z"]
     text = pd.DataFrame(
         {
@@ -345,10 +310,6 @@ def test_typed_columns_are_what_they_are_as_text() -> None:
     encoder = fit_encoder(typed, {"code": "category"}, 32)
     assert [column.kind for column in encoder.columns] == ["date", "date", "category", "category"]
     np.testing.assert_array_equal(encoder.encode(typed), encoder.encode(text))
-    for row in range(4):  # whatever else is in the table
-        np.testing.assert_array_equal(
-            encoder.encode(typed)[row], encoder.encode(typed[row : row + 1])[0]
-        )
 
 
 def _every_type(rows: int, odd: bool) -> pd.DataFrame:
@@ -398,15 +359,13 @@ def test_every_row_is_encoded_and_named_alike_alone_and_in_company(
         table.to_csv(path, index=False) if ending == "csv" else table.to_parquet(path)
         return path
 
-    def rows(path: str, chunk: int) -> list[tuple[Any, ...]]:
-        made = []
+    def rows(path: str, chunk: int) -> list[list[Any]]:
+        """Return what is made of each row: two encodings, and the text of each cell."""
+        made: list[list[Any]] = []
         for part in read_table(path, chunk):
-            encoded = [encoder.encode(part) for encoder in encoders]
-            names = [texts(part[name]) for name in part]
-            made += [
-                tuple(x[row].tobytes() for x in encoded) + tuple(n[row] for n in names)
-                for row in range(len(part))
-            ]
+            encoded = [map(bytes, encoder.encode(part)) for encoder in encoders]
+            named = [texts(part[name]) for name in part]
+            made += map(list, zip(*encoded, *named, strict=True))
         return made
 
     public = next(read_table(file(_every_type(90, odd=False)), 90))
@@ -545,26 +504,18 @@ def test_what_can_be_read_in_two_ways_is_not_used_and_said(
         assert not fit_encoder(public, given, 32).unused
 
 
-def test_numbers_are_no_identifiers_and_advice_loses_no_value() -> None:
+def test_private_numbers_are_read_as_the_public_file_writes_them() -> None:
+    """Many different numbers are no identifiers; a few that carry a sign may be limits."""
     number = np.random.default_rng(0).integers(100, 90_000, 600)
     comma = np.array([f"{value / 7:.2f}".replace(".", ",") for value in number], object)
-    every_fiftieth = np.arange(600) % 50 == 0
-    public = pd.DataFrame(
-        {
-            "comma": comma,
-            "swiss": [f"{value}.-" for value in number],
-            "words": np.where(every_fiftieth, "unknown", comma),
-            "mixed": np.where(np.arange(600) % 3 == 0, comma, (number / 7).round(2).astype(str)),
-            "limits": np.where(every_fiftieth, "<" + comma, comma),
-        }
-    )
+    limits = np.where(np.arange(600) % 50 == 0, "<" + comma, comma)
+    public = pd.DataFrame({"comma": comma, "limits": limits})
     encoder = fit_encoder(public, {}, 32)
-    assert [column.name for column in encoder.columns] == ["comma", "swiss"]
-    words, mixed, limits = doubts(public, encoder, grouped=False)
-    assert "12 of 600" in words and _kinds_typed(words) == [{"words": "comma"}]
-    assert "200 of 600" in mixed and _kinds_typed(mixed) == [{"mixed": "category"}]
-    assert "12 of 600" in limits and _kinds_typed(limits) == [{"limits": "category"}]
-    for private in ("1234.50", "12/31/2024", "now"):  # not as the public file writes numbers
+    (column,) = encoder.columns
+    assert column.name == "comma"
+    (line,) = doubts(public, encoder, grouped=False)
+    assert "12 of 600" in line and _kinds_typed(line) == [{"limits": "category"}]
+    for private in ("1234.50", "12/31/2024", "now"):
         with pytest.raises(ColumnError, match="1 of 600 values are no numbers such as"):
             encoder.encode(public.assign(comma=[private, *comma[1:]]))
 
@@ -574,7 +525,6 @@ def test_numbers_are_no_identifiers_and_advice_loses_no_value() -> None:
     [
         ["$ -", "$ 1,234.50"],
         ["-  €", "1.234,50 €"],
-        ["EUR -", "EUR 1,234.50"],
         [" $-   ", "$ 1,234.50"],
     ],
 )
@@ -583,55 +533,37 @@ def test_an_accountants_dash_is_zero(cells: list[str]) -> None:
     assert (column.kind, column.mean[0]) == ("number", 617.25)
 
 
-def test_an_error_of_excel_may_be_missing() -> None:
-    public = pd.DataFrame({"pay": ["#DIV/0!", *map(str, np.arange(40) / 4)]})
-    (line,) = doubts(public, fit_encoder(public, {}, 32), grouped=False)
-    assert "1 of 41" in line and _kinds_typed(line) == [{"pay": "number"}]
-
-
 @pytest.mark.parametrize("last", [199, 207])
 def test_one_private_id_does_not_decide_who_is_dropped(tmp_path: Path, last: int) -> None:
-    private = str(tmp_path / "private.csv")
-    public = str(tmp_path / "public.csv")
     x = np.random.default_rng(0).normal(size=200)
+    public = str(tmp_path / "public.csv")
+    private = str(tmp_path / "private.csv")
     pd.DataFrame({"id": np.arange(100, 180), "x": x[:80]}).to_csv(public, index=False)
-    records = pd.DataFrame({"id": [*range(199), last], "x": x, "y": np.where(x > 0, 1, 0)})
+    records = pd.DataFrame({"id": [*range(199), last], "x": x, "y": np.int64(x > 0)})
     records.to_csv(private, index=False)
     table = Table(private=private, public=public, label="y", id="id", overlap="drop")
     assert len(table.load().private) == 120
 
 
-#: Columns of 5,000 rows by a function of a generator, and whether they look like identifiers.
-COLUMNS: dict[str, tuple[Callable[[np.random.Generator], Any], bool]] = {
-    "patients": (lambda rng: [f"P{number}" for number in rng.integers(0, 3000, 5000)], True),
-    "numbers of patients": (lambda rng: rng.integers(0, 5000, 5000), True),
-    "scattered numbers": (
-        lambda rng: rng.integers(10**6, 10**8, 1200)[rng.integers(0, 1200, 5000)],
-        True,
-    ),
-    "numbers given in turn": (lambda rng: rng.integers(7_000_000, 7_003_000, 5000), True),
-    "notes": (lambda rng: [f"note {number}" for number in rng.integers(0, 10**9, 5000)], True),
-    "phones in groups": (
-        lambda rng: [f"6{n // 1000:02d} {n % 1000:03d} 252" for n in range(5000)],
-        True,
-    ),
-    "postcodes with 0": (
-        lambda rng: [f"{number:05d}" for number in rng.integers(0, 10**5, 5000)],
-        True,
-    ),
-    "pay": (lambda rng: [f"{number} €" for number in rng.integers(10**5, 10**6, 5000)], False),
-    "ages": (lambda rng: rng.integers(18, 95, 5000), False),
-    "laboratory": (lambda rng: rng.lognormal(5, 1, 5000).round(), False),
-    "exact values": (lambda rng: rng.normal(size=5000), False),
-    "codes": (lambda rng: [f"D{number % 700}" for number in rng.zipf(1.5, 5000)], False),
-    "dates": (lambda rng: pd.date_range("2020-01-01", periods=5000).astype(str), False),
+#: Cells of a column by a number below 5,000 and below 3,000, and whether they identify people.
+COLUMNS: dict[str, tuple[Callable[[int, int], object], bool]] = {
+    "patients": (lambda row, person: f"P{person}", True),
+    "numbers given in turn": (lambda row, person: 7_000_000 + person, True),
+    "notes": (lambda row, person: f"note {row} of {person}", True),
+    "postcodes with 0": (lambda row, person: f"{7 * row:05d}", True),
+    "pay": (lambda row, person: f"{10**5 + 179 * person} €", False),
+    "ages": (lambda row, person: 18 + person % 77, False),
+    "exact values": (lambda row, person: math.sin(row), False),
+    "dates": (lambda row, person: f"20{row % 24:02d}-0{1 + person % 9}-{1 + row % 28:02d}", False),
 }
 
 
 @pytest.mark.parametrize("name", COLUMNS)
 def test_identifiers_are_no_features_unless_the_user_says_so(name: str) -> None:
     make, identifies = COLUMNS[name]
-    public = pd.DataFrame({"column": make(np.random.default_rng(0)), "age": np.arange(5000) % 70})
+    people = np.random.default_rng(0).integers(0, 3000, 5000).tolist()
+    cells = [*map(make, range(5000), people)]
+    public = pd.DataFrame({"column": cells, "age": np.arange(5000) % 70})
     encoder = fit_encoder(public, {}, 32)
     assert ("column" in encoder.unused) == identifies
     told = [*doubts(public, encoder, grouped=False)]
@@ -640,44 +572,30 @@ def test_identifiers_are_no_features_unless_the_user_says_so(name: str) -> None:
     assert not fit_encoder(public, {"column": "category"}, 32).unused
 
 
-@pytest.mark.parametrize(
-    "name", ["age", "patient nbr", "Größe", "a, b", "CO(GT)", 'say "x": y', "it's"]
-)
+@pytest.mark.parametrize("name", ["patient nbr", "Größe", "CO(GT)", 'say "x": y', "it's"])
 def test_what_is_said_of_a_column_can_be_typed(name: str) -> None:
+    """A word among numbers is missing where the kind is given."""
     public = pd.DataFrame({name: ["four", *map(str, [*range(9)] * 11)]})
     (line,) = doubts(public, fit_encoder(public, {}, 32), grouped=False)
-    assert _kinds_typed(line) == [{name: "number"}]
-
-
-def test_a_column_that_is_nearly_numbers_is_said_and_can_be_numbers(files: Path) -> None:
-    new = pd.read_csv("new.csv", dtype=str)
-    new.assign(age=new.age.mask(new.index == 7)).to_csv("empty.csv", index=False)
-    new.assign(age=new.age.mask(new.index == 7, "four")).to_csv("new.csv", index=False)
-    assert any("age" in line and "1 of 120" in line for line in _table().load().warnings)
-    given = _table(columns={"age": "number"}).load()
-    empty = _table(public="empty.csv").load()
-    assert given.warnings == empty.warnings == ()
-    np.testing.assert_array_equal(given.public.x, empty.public.x)
-    np.testing.assert_array_equal(given.private.x, empty.private.x)
-    _change("visits.csv", lambda table: table.assign(age="old"))
-    with pytest.raises(InputError, match="400 of 400"):
-        _table(columns={"age": "number"}).load()
+    assert "1 of 100" in line and _kinds_typed(line) == [{name: "number"}]
+    given = fit_encoder(public, {name: "number"}, 32)
+    assert not [*doubts(public, given, grouped=False)]
+    empty = public.replace("four", "")
+    encoded = fit_encoder(empty, {}, 32).encode(empty)
+    np.testing.assert_array_equal(given.encode(public), encoded)
 
 
 @pytest.mark.parametrize("by", ["group", "id"])
 def test_people_on_both_sides_are_refused_dropped_or_allowed(files: Path, by: str) -> None:
-    settings: dict[str, Any] = {"group": None, "id": None, "test": "test.csv"} | {by: "person"}
-    every = _table(**settings).load()
+    settings: dict[str, Any] = {"group": None, "id": None, "test": "test.csv", by: "person"}
     records = pd.read_csv("visits.csv")
     shared = records.person.unique()[:10]
     _change("new.csv", lambda table: table.assign(person=[*shared[:9], *table.person[9:]]))
     _change("test.csv", lambda table: table.assign(person=[*shared[1:], *table.person[9:]]))
     with pytest.raises(InputError, match=r"^overlap=refuse.* 9 are in public rows"):
         _table(**settings).check()
-    allowed = _table(**settings, overlap="allow").load()
+    assert len(_table(**settings, overlap="allow").load().private) == 400
     dropped = _table(**settings, overlap="drop").load()
-    np.testing.assert_array_equal(allowed.private.x, every.private.x)
-    assert dropped.units < allowed.units
     records[~records.person.isin(shared)].to_csv("visits.csv", index=False)
     assert dropped.digest == _table(**settings).load().digest
 
@@ -689,24 +607,6 @@ def test_names_that_count_rows_name_no_people(files: Path) -> None:
     _change("visits.csv", lambda table: table[3:])
     with pytest.raises(InputError, match=r"^overlap=.*45 are in public rows"):
         _table(group=None).check()
-
-
-def test_what_a_quick_look_finds_is_said_before_anything_large_is_imported(files: Path) -> None:
-    script = """
-import sys, nzc
-for wrong in ("queries=121", "dataset.group=Perso"):
-    try:
-        nzc.run([*sys.argv[1:], wrong])
-    except nzc.InputError as error:
-        print(error)
-print(*{"torch", "sklearn", "lightning"} & set(sys.modules))
-"""
-    command = [sys.executable, "-c", script, *RECIPE, *FILES, "tracking=none"]
-    ran = subprocess.run(command, capture_output=True, text=True, check=True)
-    queries, group, imported = ran.stdout.splitlines()
-    assert queries.startswith("queries=121") and "from 1 to 120" in queries
-    assert group.startswith("dataset.group=Perso") and "did you mean person?" in group
-    assert imported == ""
 
 
 def _change(name: str, change: Callable[[pd.DataFrame], pd.DataFrame]) -> None:
@@ -721,9 +621,7 @@ def _written(content: str | bytes, name: str = "visits.csv") -> Callable[[], obj
 @pytest.mark.parametrize(
     ("key", "spoil", "settings"),
     [
-        ("private", lambda: _change("new.csv", lambda table: table.drop(columns="age")), {}),
         ("private", lambda: _change("visits.csv", lambda table: table.drop(columns="age")), {}),
-        ("private", lambda: _change("visits.csv", lambda table: table.assign(age="old")), {}),
         ("label", lambda: _change("visits.csv", lambda table: table.assign(back=range(400))), {}),
         (
             "private",
@@ -731,7 +629,6 @@ def _written(content: str | bytes, name: str = "visits.csv") -> Callable[[], obj
             {},
         ),
         ("public", lambda: _change("new.csv", lambda table: table[:0]), {}),
-        ("public", lambda: _change("new.csv", lambda table: table.assign(back="maybe")), {}),
         ("public", lambda: _change("new.csv", lambda table: table.assign(back="NA")), {}),
         (
             "test",
@@ -739,21 +636,15 @@ def _written(content: str | bytes, name: str = "visits.csv") -> Callable[[], obj
             {"test": "test.csv"},
         ),
         ("private", _written("back,b\n1,secret,3\n"), {}),
-        ("private", _written(b"back,b\n\xff,1\n"), {}),
         ("private", _written(b"PK\3\4secret"), {}),
         ("private", _written(b"back,b\n\x81,1\n"), {"encoding": "cp1252"}),
-        ("private", _written("# nothing\n\n"), {}),
         (
             "encoding",
             lambda: _change("new.csv", lambda table: table.replace("ER", "Köln")),
             {"encoding": "cp1252"},
         ),
         ("dataset.encoding", str, {"encoding": "cp125"}),
-        ("dataset.encoding", str, {"encoding": "base64"}),
-        ("private", lambda: _rewrite("Visits of ward 3\n{}".format), {}),
-        ("public", lambda: _rewrite("All, visits, of, ward, 3\n{}".format, names=("new.csv",)), {}),
         ("label", str, {"skip": 3}),
-        ("private", lambda: _rewrite(age="ward "), {}),
         ("public", Path("new.csv").unlink, {}),
         ("label", str, {"label": "wrong"}),
         ("drop", str, {"drop": ["wrong"]}),
@@ -788,12 +679,12 @@ def test_from_files_to_a_published_student_that_runs_without_nzc(
     )
     assert ran.code == 0, ran.err
     run = next(files.glob("outputs/*/*"))
-    predicted, labels = pd.read_csv(run / "predictions.csv"), pd.read_csv(run / "labels.csv")
+    predicted = pd.read_csv(run / "predictions.csv")
+    labels = pd.read_csv(run / "labels.csv")
     assert predicted.visit.tolist() == [f"V{row}" for row in range(120)]
     released = predicted[predicted.source == "teachers"]
     assert released.visit.tolist() == labels.id.tolist()
     assert released.label.tolist() == labels.name.tolist()
-    assert predicted.probability.between(0, 1).all()
     publish(run, files / "public", name="people")
     raw = pd.read_csv("test.csv").drop(columns="back")
     raw.loc[0, "age"] = np.nan
@@ -810,18 +701,14 @@ def test_from_files_to_a_published_student_that_runs_without_nzc(
     assert alone.stdout == printed
     served = Served("public")
     assert served.predict([{"age": 81, "visit": "V1"}]).label.isin(["no", "yes"]).all()
-    for wrong in ({"age": 81, "wrad": "ICU"}, {"age": "old"}):
-        with pytest.raises(MlflowException, match=r"wrad|column age") as refused:
-            served.predict([wrong])
-        assert refused.value.get_http_status_code() == 400
+    with pytest.raises(MlflowException, match="wrad") as refused:
+        served.predict([{"age": 81, "wrad": "ICU"}])
+    assert refused.value.get_http_status_code() == 400
     answers = pd.read_csv(io.StringIO(printed))
     assert answers.visit.tolist() == raw.visit.tolist()
-    assert np.isfinite(answers.probability).all()
+    assert answers.probability.between(0, 1).all()
     right = (answers.label == pd.read_csv("test.csv").back).mean()
     assert abs(right - ran.result["accuracy"]) <= 0.02  # two records were changed
-    assert json.loads((files / "public" / "privacy.json").read_text())["public_files"].keys() == {
-        "new.csv"
-    }
 
 
 @pytest.mark.parametrize(
@@ -842,7 +729,7 @@ def test_students_of_scikit_learn_predict_the_same_as_tensors(ours: Any, theirs:
     rng = np.random.default_rng(0)
     x = rng.normal(size=(300, 5)).astype(np.float32)
     y = np.where(rng.random(300) < 0.5, np.digitize(x[:, 0] + x[:, 1], [-1, 0]), -1)
-    for classes, labels in ((3, y), (4, y), (2, np.minimum(y, 1)), (3, np.where(y == 1, -1, y))):
+    for classes, labels in ((4, y), (2, np.minimum(y, 1)), (3, np.where(y == 1, -1, y))):
         known = labels >= 0
         fitted = ours.fit(StudentData(x, labels, classes), 0, TrainerSettings(), "")
         theirs.fit(x[known], labels[known], np.ones(known.sum()))
