@@ -163,6 +163,14 @@ def excess(p, q, epsilon):
     return float(np.maximum(p - np.exp(epsilon) * q, 0).sum())
 
 
+def leak(here, neighbours, epsilon):
+    """The largest δ at ε, over all neighbours and both directions."""
+    largest = 0.0
+    for there in neighbours:
+        largest = max(largest, excess(here, there, epsilon), excess(there, here, epsilon))
+    return largest
+
+
 def adaptive_delta(pairs, queries, eps, answers=np.inf):
     """The exact δ(ε) of the best adaptive choice among pairs of laws, by enumeration of outcomes.
 

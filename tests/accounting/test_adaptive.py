@@ -9,7 +9,7 @@ import nzc
 from nzc.accounting import adaptive, sparse_reports
 from nzc.accounting.data_independent import Kind, Shown
 from nzc.accounting.induction import Laws, after_all, induced
-from nzc.mechanisms import GumbelNoise, NoisyArgmax, NoNoise, SparseScreen
+from nzc.mechanisms import NoisyArgmax, NoNoise, SparseScreen
 
 DELTA = 1e-5
 MOVE = np.array([1, -1, 0])
@@ -104,7 +104,7 @@ def test_blocks_and_labels_apart():
     blocks = adaptive.epsilon(((201, (bit, label)),), DELTA)  # two blocks of 101
     assert whole < blocks < 1.015 * whole
     assert whole < adaptive.epsilon(((200, (bit,)), (200, (label,))), DELTA) < 1.03 * whole
-    grown = [adaptive.together([(400, bit), (n, label)], DELTA, np.inf) for n in (1, 200, 400)]
+    grown = [adaptive.together([(400, bit), (n, label)], DELTA, np.inf) for n in (1, 400)]
     assert grown == sorted(grown)
 
 
@@ -117,12 +117,6 @@ def test_different_rounds_compose():
     assert both < dear.worst_case_epsilon(80, DELTA)
     same = nzc.Interactive(20, 60, 50, 0.9).worst_case_epsilon(40, DELTA)
     assert same == cheap.worst_case_epsilon(40, DELTA)
-    for first, mechanism in (
-        (nzc.LNMax(0.5), nzc.Interactive(20, 60, 50, 0.9, first=nzc.LNMax(0.5))),
-        (nzc.Gumbel(0.5), NoisyArgmax(GumbelNoise(0.1), first=nzc.Gumbel(0.5))),
-    ):
-        alone = first.worst_case_epsilon(40, DELTA)
-        assert mechanism.worst_case_epsilon(40, DELTA) >= alone
     spoilt = nzc.GNMax(50).promise(10, 10) + nzc.Counts(0.1).promise(10, 10)
     assert spoilt.data_independent(DELTA) == spoilt.data_independent(DELTA, rough=True)
 

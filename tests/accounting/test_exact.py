@@ -1,25 +1,20 @@
 """The exact accountant: against brute force, against published votes, and by its algebra."""
 
-from dataclasses import replace
-
 import brute
 import numpy as np
 import presets
 import pytest
 from brute import FLOOR, GRID
 from conftest import published_votes
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 import nzc
 from nzc.accounting import composition, exact
 from nzc.accounting.exact import IMPOSSIBLE
 from nzc.accounting.rdp import ORDERS, to_epsilon
 from nzc.mechanisms import Boost, NoisyArgmax, ThresholdScreen
-from nzc.mechanisms.noise import ExponentialNoise, GaussianNoise, GumbelNoise, LaplaceNoise
+from nzc.mechanisms.noise import GumbelNoise, LaplaceNoise
 
 BY_NAME = pytest.mark.parametrize("name", presets.MECHANISMS)
-PAPERS = pytest.mark.parametrize("mechanism", [nzc.LNMax(0.05), nzc.GNMax(40)], ids=repr)
 
 
 def per_query(mechanism, votes, student_probs=None, orders=GRID):
@@ -56,15 +51,6 @@ def test_published_votes(name, rows, mechanism, delta, epsilon):
     """The exact rows of reference/epsilon.yaml: the first rows of the votes, by CKS conversion."""
     cost = mechanism.cost(published_votes(name, rows), np.zeros(rows, dtype=int))
     assert to_epsilon(cost.rdp, delta)[0] == pytest.approx(epsilon, rel=0.005)
-    assert rows == 1000 or cost.epsilon(delta).exact < 0.95 * epsilon
-
-
-@PAPERS
-@pytest.mark.parametrize("name", ["mnist", "adult"])
-def test_no_query_costs_more_than_the_papers_theorem(name, mechanism):
-    votes = published_votes(name, 300)
-    theorem = mechanism.noise.bound.cost(votes)(ORDERS)
-    assert (per_query(mechanism, votes, orders=ORDERS) <= theorem * (1 + 1e-9)).all()
 
 
 @pytest.mark.parametrize(
@@ -131,42 +117,6 @@ def test_equal_queries_cost_as_often_as_they_are_asked(name):
     assert (exact(votes[:0]).total(ORDERS) == 0).all()
 
 
-@settings(max_examples=25, deadline=None, derandomize=True)
-@given(
-    st.permutations(range(5)),
-    st.lists(st.integers(0, 40), min_size=5, max_size=5),
-    st.sampled_from(presets.MECHANISMS),
-)
-def test_class_order_changes_nothing(order, votes, name):
-    votes = np.array([votes]) + 1
-    if name in ("plurality", "nzc", "nzc_gaussian"):
-        votes[0, 2] += 2 * votes.sum()  # out of reach of a tie: ties break by class order
-    mechanism = presets.build(name)
-    student_probs = np.array([[0.1, 0.2, 0.4, 0.2, 0.1]])
-    one = per_query(mechanism, votes, student_probs)
-    other = per_query(mechanism, votes[:, order], student_probs[:, order])
-    np.testing.assert_allclose(one, other, rtol=1e-9, atol=FLOOR)
-
-
-@pytest.mark.parametrize(
-    ("noise", "sizes"),
-    [
-        (GaussianNoise, (5, 10, 40, 80)),
-        (LaplaceNoise, (0.5, 0.2, 0.05, 0.01)),
-        (GumbelNoise, (0.5, 0.2, 0.05, 0.01)),
-        (ExponentialNoise, (0.5, 0.2, 0.05, 0.01)),
-    ],
-)
-def test_more_noise_never_costs_more_and_no_noise_more_than_for_any_votes(noise, sizes):
-    votes = np.random.default_rng(3).multinomial(60, [0.4, 0.3, 0.2, 0.1], size=20)
-    totals = []
-    for size in sizes:
-        cost = per_query(NoisyArgmax(noise(size)), votes, orders=ORDERS)
-        assert (cost <= noise(size).worst_case(1).rdp(ORDERS)).all()
-        totals.append(cost.sum(axis=0))
-    assert (np.diff(totals, axis=0) <= 0).all()
-
-
 def test_no_order_is_left_out_where_rounding_is_all_there_is():
     """e^-100 against e^-900: no cost is 0, as none is, and none falls by more than its rounding."""
     cost = per_query(nzc.GNMax(0.05), [[127, 124]], orders=ORDERS)[0]
@@ -204,28 +154,12 @@ def test_a_round_is_composed_once(monkeypatch):
     assert len(composed) == 2
 
 
-def test_laws_are_made_once_where_they_are_small(monkeypatch):
-    """For the grid of orders, for others, and for the composition, which takes them away."""
+def test_laws_made_again_where_they_are_too_large_to_keep_give_the_same(monkeypatch):
     votes = np.random.default_rng(3).multinomial(50, np.full(4, 0.25), 40)
-    given = nzc.LNMax(0.1).exact(votes)
-    made = []
 
-    def counted(make):
-        return lambda: made.append(make) or make()
+    def total():
+        return nzc.Gumbel(0.1).cost(votes, np.zeros(40, int)).epsilon(1e-5)
 
-    def totals():
-        made.clear()
-        cost = replace(given, batches=[(places, counted(make)) for places, make in given.batches])
-        composed = composition.compose(cost.laws(), 1e-5, 5.0, 4.0)
-        assert len(made) == len(given.batches)
-        made.clear()
-        found = [cost.total(ORDERS), cost.total(GRID)]
-        assert composition.compose(cost.laws(), 1e-5, 5.0, 4.0) == composed
-        return np.concatenate([*found, composed]), len(made)
-
-    kept, times = totals()
-    assert times == len(given.batches)
+    kept = total()
     monkeypatch.setattr(exact, "_MOST_KEPT", 0)
-    again, thrice = totals()
-    assert thrice == 3 * times
-    np.testing.assert_array_equal(kept, again)
+    assert total() == kept

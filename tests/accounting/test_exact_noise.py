@@ -165,26 +165,6 @@ def test_near_ties_are_decided_as_exact_arithmetic_does(name: str, scale: Fracti
         assert Scripted(first, later).wins(ExactNoise(law, scale), score) == true
 
 
-@pytest.mark.parametrize(
-    "mechanism",
-    [
-        nzc.GNMax(40), nzc.LNMax(0.05), nzc.Gumbel(0.05), nzc.PermuteAndFlip(0.05),
-        nzc.NZC(1e10, 1e-10, "local"), nzc.NZCGaussian(1e100, 1.0, "global"),
-    ],
-    ids=str,
-)  # fmt: skip
-def test_labels_have_the_law_that_is_accounted_for(mechanism: nzc.NoisyArgmax) -> None:
-    votes = np.array([[70, 60, 60, 20]])
-    draws = 200_000
-    labels = mechanism.release(np.repeat(votes, draws, axis=0), silent())
-    expected = draws * np.exp(mechanism.log_law(votes)[0, :-1])
-    seen = np.bincount(labels, minlength=4)
-    possible = expected > 0
-    assert not seen[~possible].any()
-    statistic = ((seen - expected)[possible] ** 2 / expected[possible]).sum()
-    assert statistic < stats.chi2.isf(1e-6, df=3)
-
-
 @pytest.mark.parametrize("name", presets.MECHANISMS)
 def test_no_aggregator_uses_a_sampler_in_float64(name: str) -> None:
     votes = np.array([[240, 6, 4], [100, 90, 60]] * 50)

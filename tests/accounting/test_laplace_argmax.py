@@ -36,7 +36,7 @@ def pairs_of_laws(gamma, rng):
         yield tuple(np.exp(nzc.LNMax(gamma).log_law(n))[:, :-1] for n in (votes, moved))
 
 
-@pytest.mark.parametrize("gamma", [0.01, 0.1, 0.7, 2.0, 4.0])
+@pytest.mark.parametrize("gamma", [0.01, 0.7, 4.0])
 def test_the_laws_dominate_every_histogram(gamma):
     """For random V, convex in e^−ℓ: means of few kinks."""
     rng = np.random.default_rng(0)
@@ -54,7 +54,7 @@ def test_the_laws_dominate_every_histogram(gamma):
 
 @pytest.mark.parametrize(
     ("gamma", "queries", "most"),
-    [(0.02, 100, 1.05), (0.1, 20, 1.05), (0.3, 20, 1.05), (0.9, 100, 1.05), (3.0, 20, 1.1)],
+    [(0.02, 100, 1.05), (0.3, 20, 1.05), (0.9, 100, 1.05), (3.0, 20, 1.1)],
 )
 def test_the_bound_is_near_an_adversary(gamma, queries, most):
     """Who asks two classes near a tie: the difference of two Lap(1) decides.

@@ -5,13 +5,13 @@ from itertools import combinations_with_replacement, permutations, product
 import brute
 import numpy as np
 import pytest
-from brute import FLOOR, GRID
+from brute import FLOOR, GRID, leak
 from scipy.special import logsumexp
 from scipy.stats import laplace, norm
 
 import nzc
 from nzc.accounting.data_independent import gaussian
-from nzc.accounting.exact import Pairs, error_of, largest_divergence
+from nzc.accounting.exact import Pairs, largest_divergence
 from nzc.mechanisms import Adjacency, Boost, NoisyArgmax, OwnCells, OwnLabels
 from nzc.mechanisms.noise import GaussianNoise, GumbelNoise, LaplaceNoise
 from nzc.mechanisms.screen import ThresholdScreen
@@ -50,25 +50,6 @@ def test_one_grid_for_all_neighbours_gives_what_the_law_alone_gives(mechanism):
         np.testing.assert_allclose(exact.per_query(GRID), alone, rtol=1e-6, atol=FLOOR)
 
 
-@pytest.mark.parametrize(
-    "noise",
-    [GaussianNoise(s) for s in (0.26, 1, 40)] + [LaplaceNoise(g) for g in (3.9, 0.5, 0.05)],
-    ids=str,
-)
-def test_the_laws_of_one_grid_are_within_their_stated_error(noise):
-    leads = np.array([[0.0, -1.0, -2.0, -9.0, -40.0]])
-    _, there, _ = noise.neighbourhood(
-        leads / noise.unit, np.ones((1, 5)), np.array([1 / noise.unit])
-    )
-    for left, entered in permutations(range(5), 2):
-        true = noise.log_law(leads - np.eye(5)[left] + np.eye(5)[entered])[0]
-        found = there[0, left, entered, :5].copy()
-        found[[left, entered]] = there[0, left, entered, 5:]
-        possible = np.isfinite(true) & np.isfinite(found)
-        assert (np.isneginf(true) == np.isneginf(found)).all()
-        assert (np.abs(found[possible] - true[possible]) <= 2 * error_of(true[possible])).all()
-
-
 def test_many_histograms_together_cost_what_each_costs_alone():
     """So many that one grid is computed in parts."""
     rng = np.random.default_rng(0)
@@ -84,14 +65,6 @@ def joint_law(mechanism, votes, student_probs=None):
     for row in np.exp(mechanism.log_law(np.asarray(votes), student_probs)):
         law = np.outer(law, row).ravel()
     return law
-
-
-def leak(here, neighbours, epsilon):
-    """The largest δ at ε, over all neighbours and both directions."""
-    return max(
-        max(brute.excess(here, there, epsilon), brute.excess(there, here, epsilon))
-        for there in neighbours
-    )
 
 
 def assert_tight(cost, here, neighbours):
@@ -125,7 +98,7 @@ def cell_neighbours(votes, records=1):
 def test_own_cells_by_enumeration_of_all_labels_and_neighbours(mechanism, adjacency):
     rng = np.random.default_rng(0)
     mechanism = mechanism.between(adjacency)
-    for total in (0, 3, 30):
+    for total in (0, 6):
         votes = np.array([rng.multinomial(total + row, [0.5, 0.3, 0.2]) for row in range(3)])
         others = list(cell_neighbours(votes))
         if adjacency is LABELS:  # one label differs
@@ -156,12 +129,8 @@ def test_own_cells_cost_the_same_however_many_rows_are_asked(asked):
         assert price(mechanism, ONE) == (pytest.approx(0.2, rel=1e-12), 0)
         assert price(mechanism, LABELS) == (pytest.approx(0.2), 0)
         assert price(mechanism, OwnCells(3))[0] == pytest.approx(0.6)
-    for mechanism in (nzc.GNMax(5), nzc.CountsGaussian(5)):  # a mean shift of √2/σ
-        epsilon = gaussian(np.sqrt(2) / 5, 1e-5)
-        assert price(mechanism, ONE) == (pytest.approx(epsilon), 1e-5)
-    boosted = NoisyArgmax(GaussianNoise(5), Boost(1))
-    two_labels = gaussian(2 * np.sqrt(2) / 5, 1e-5)
-    assert price(boosted, LABELS)[0] == pytest.approx(two_labels)
+    epsilon = gaussian(np.sqrt(2) / 5, 1e-5)  # a mean shift of √2/σ
+    assert price(nzc.GNMax(5), ONE) == (pytest.approx(epsilon), 1e-5)
     gamma = nzc.calibrate(lambda gamma: nzc.Counts(gamma).between(ONE), 0.25, 1e-5, asked)
     assert gamma == pytest.approx(0.125)
 
@@ -306,11 +275,3 @@ def test_a_teacher_that_abstains_casts_no_vote():
     for wrong in ([[-2, 0]], [[0, 3]]):
         with pytest.raises(nzc.InputError, match=r"^predictions="):
             nzc.count_votes(wrong, 3)
-
-
-def test_teachers_that_all_vote_cost_as_much_as_ever():
-    """A vote that vanishes is no further than one that moves."""
-    votes = np.array([[5, 0, 0], [2, 2, 1]])
-    moved = nzc.GNMax(2).exact(votes).per_query(GRID)
-    abstaining = nzc.GNMax(2).between(nzc.Abstentions(5)).exact(votes).per_query(GRID)
-    np.testing.assert_allclose(abstaining, moved, rtol=1e-9)

@@ -22,15 +22,17 @@ def admitted(budget, most):
 
 @pytest.mark.parametrize("epsilon", [0.05, 8.0])
 @pytest.mark.parametrize("share", [0.0, 0.3, 1.0])
-def test_gaussian_budget_is_kept_and_used_up(epsilon, share):
-    budget = gaussian_filter(epsilon, DELTA, 1 / SIGMA1, np.sqrt(2) / SIGMA)
+@pytest.mark.parametrize("beside", [0.0, 0.01])
+def test_gaussian_budget_is_kept_and_used_up(epsilon, share, beside):
+    """By the mean shifts of all screens and labels, and of another release beside them."""
+    budget = gaussian_filter(epsilon, DELTA, 1 / SIGMA1, np.sqrt(2) / SIGMA, beside)
     passes = np.random.default_rng(0).random(200_000) < share
     asked = budget.admit(passes)
 
     def spent(more):
         screens = (asked.sum() + more) / SIGMA1**2
         labels = ((asked & passes).sum() + more) * 2 / SIGMA**2
-        return gaussian(np.sqrt(screens + labels), DELTA)
+        return gaussian(np.sqrt(screens + labels + beside**2), DELTA)
 
     assert spent(0) <= epsilon < spent(1)
 
@@ -43,7 +45,7 @@ def test_laplace_budget_is_kept(epsilon):
     assert answered == 0 or compose([(int(1.3 * answered) + 2, cost)], DELTA) > epsilon
 
 
-def test_renyi_filter_with_a_screen_keeps_the_budget_at_its_order():
+def test_renyi_filter_with_a_screen_keeps_the_budget_at_the_best_order():
     ask = ORDERS / (2 * SIGMA1**2)
     answer = pure_rdp(0.1, ORDERS)
     budget = renyi_filter(1.0, DELTA, ask, answer)
@@ -53,6 +55,8 @@ def test_renyi_filter_with_a_screen_keeps_the_budget_at_its_order():
     spent = asked.sum() * ask + (asked & passes).sum() * answer
     order = int(np.flatnonzero(answer == budget.answer)[0])
     assert cks(spent, ORDERS, DELTA)[order] <= 1.0 + 1e-12
+    most = ((1.0 - cks(NOTHING, ORDERS, DELTA)) / (ask + answer)).max()  # at the best order
+    assert budget.budget / (budget.ask + budget.answer) == pytest.approx(most)
 
 
 def test_vectorised_is_the_loop():
@@ -92,12 +96,3 @@ def test_a_number_fixed_beforehand_uses_the_budget_up(power):
         most = min(queries, int((epsilon / 0.02) ** (1 / power) * (1 + 1e-12)))
         assert most - max(1, most // 100) < found <= most or found == most
         assert len(asked) <= 14
-
-
-def test_a_budget_pays_for_another_release_beside_the_labels() -> None:
-    """By hand: the mean shifts of all admitted labels and of the other release."""
-    labels = admitted(gaussian_filter(1.0, DELTA, 0.0, 0.01, 0.15), 10_000)
-    spent = gaussian(float(np.hypot(0.01 * labels**0.5, 0.15)), DELTA)
-    more = gaussian(float(np.hypot(0.01 * (labels + 1) ** 0.5, 0.15)), DELTA)
-    assert 0 < labels < 10_000
-    assert spent <= 1 + 1e-9 < more

@@ -8,7 +8,7 @@ from functools import partial
 
 import numpy as np
 import pytest
-from brute import excess
+from brute import excess, leak
 from scipy import stats
 
 import nzc
@@ -24,11 +24,11 @@ def _votes(first: int) -> np.ndarray:
     return np.array([[first, TEACHERS - first], [first - 1, TEACHERS - first + 1]])
 
 
-def folder(settings: int) -> float:
+def folder() -> float:
     """Labels of equal GNMax queries and a sanitised bound in one folder."""
     rng = np.random.default_rng(0)
     worst = 0.0
-    for _ in range(settings):
+    for _ in range(8):
         mechanism = nzc.GNMax(float(np.exp(rng.uniform(1, 4.5))))
         queries = int(rng.integers(1, 11))
         delta = 10 ** rng.uniform(-7, -3)
@@ -48,31 +48,15 @@ def folder(settings: int) -> float:
         counts = stats.binom.pmf(np.arange(queries + 1), queries, shares)  # labels of class 0
         values = stats.norm.pdf(y, np.array(means)[:, None], spread) * (y[1] - y[0])
         laws = counts[:, :, None] * values[:, None]
-        worst = max(worst, _leak(*laws, stated) / delta)
+        worst = max(worst, leak(laws[0], [laws[1]], stated) / delta)
     return worst
 
 
-def screened(settings: int) -> float:
-    """One query of the Confident aggregator, whose number of answers depends on the votes."""
-    rng = np.random.default_rng(0)
-    worst = 0.0
-    for _ in range(settings):
-        sigma1, sigma = np.exp(rng.uniform(-0.5, 4, 2))
-        gap = rng.uniform(-8, 8) * sigma
-        votes = _votes(int(np.clip((TEACHERS + gap) / 2, 1, TEACHERS - 1)))
-        delta = 10 ** rng.uniform(-7, -2)
-        threshold = float(votes[0].max() + rng.uniform(-8, 8) * sigma1)
-        mechanism = nzc.Confident(max(threshold, 0.1), sigma1, sigma)
-        stated = mechanism.promise(1, 1).data_independent(delta)
-        worst = max(worst, _leak(*np.exp(mechanism.log_law(votes)), stated) / delta)
-    return worst
-
-
-def adaptive(settings: int) -> float:
+def adaptive() -> float:
     """Two rounds of one query. The label of the first decides the noise of the second."""
     rng = np.random.default_rng(0)
     worst = 0.0
-    for _ in range(settings):
+    for _ in range(30):
         first, *second = [nzc.LNMax(float(np.exp(rng.uniform(-5, 1.5)))) for _ in range(3)]
         votes = _votes(int(rng.integers(1, TEACHERS)))
         delta = 10 ** rng.uniform(-6, -1)
@@ -88,24 +72,9 @@ def adaptive(settings: int) -> float:
     return worst
 
 
-def _leak(here: np.ndarray, there: np.ndarray, stated: np.ndarray) -> float:
-    return max(excess(here, there, stated), excess(there, here, stated))
-
-
-@pytest.mark.parametrize(
-    ("search", "settings"),
-    [
-        (folder, 8),
-        (screened, 25),
-        (adaptive, 30),
-        pytest.param(folder, 40, marks=pytest.mark.slow),
-        pytest.param(screened, 400, marks=pytest.mark.slow),
-        pytest.param(adaptive, 100, marks=pytest.mark.slow),
-    ],
-    ids=lambda value: getattr(value, "__name__", str(value)),
-)
-def test_the_stated_delta_is_never_exceeded(search, settings) -> None:
-    assert search(settings) <= 1
+@pytest.mark.parametrize("search", [folder, adaptive], ids=["folder", "adaptive"])
+def test_the_stated_delta_is_never_exceeded(search) -> None:
+    assert search() <= 1
 
 
 def test_answers_and_budget_are_promises() -> None:
@@ -117,7 +86,7 @@ def test_answers_and_budget_are_promises() -> None:
 
 
 @pytest.mark.parametrize(
-    "first", [nzc.Confident(60, 40, 5), nzc.LNMax(0.2), nzc.GNMax(15), nzc.Stable(60, 15)]
+    "first", [nzc.Confident(60, 40, 5), nzc.LNMax(0.2), nzc.Gumbel(0.2), nzc.Stable(60, 15)]
 )
 def test_the_price_of_queries_holds_however_many_the_first_mechanism_asks(
     first: nzc.NoisyArgmax,

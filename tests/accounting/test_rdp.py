@@ -15,9 +15,7 @@ from nzc.accounting.data_independent import (
     bounded_range_cost,
     gaussian_cost,
     pure_cost,
-    pure_rdp,
 )
-from nzc.accounting.privacy_filter import renyi_filter
 from nzc.accounting.rdp import _LARGEST, CHOICES, ORDERS, adaptive_epsilon, cks, to_epsilon
 from nzc.labeling.ledger import Ledger
 from nzc.labeling.ledger_entry import total_epsilon
@@ -70,7 +68,6 @@ def _settings(count: int):
 def test_the_best_order_is_found_to_a_thousandth() -> None:
     """Second route: the smallest of 40,001 orders over the whole range."""
     dense = 1 + np.geomspace(1e-4, _LARGEST, 40_001)
-    grid = []
     calls = []
     for rdp, delta in _settings(200):
         true = max(0.0, float(cks(rdp(dense), dense, delta).min()))
@@ -84,10 +81,7 @@ def test_the_best_order_is_found_to_a_thousandth() -> None:
         assert true * (1 - 1e-3) <= found <= true * (1 + 1e-3)
         # It is a bound: ε of one order.
         assert found == max(0.0, cks(rdp(np.array([order])), np.array([order]), delta)[0])
-        if 0 < true < np.inf:
-            grid.append(cks(rdp(ORDERS), ORDERS, delta).min() / true)
     assert to_epsilon(lambda orders: np.full(len(orders), np.inf), 1e-5)[0] == np.inf
-    assert max(grid) > 1.02  # what the grid alone would give
     # A call takes seconds at the votes of thousands of queries.
     assert np.mean(calls) < 2.5
     assert max(calls) <= 6
@@ -110,14 +104,8 @@ def test_an_order_that_is_chosen_late_has_its_part_of_delta_only() -> None:
 STEPS = 50
 _PLACES = np.arange((len(ORDERS) - 1) * STEPS + 1) / STEPS
 FINE = 1 + np.exp(np.interp(_PLACES, np.arange(len(ORDERS)), np.log(ORDERS - 1)))
-#: By the best order of a 50 times finer grid, up to which the row holds: how much larger ε may be,
-#: relatively.
-LOOSE = {1.5: 0.003, 4.0: 0.013, 32.0: 0.003, 1024.0: 0.0015, math.inf: 0.0035}
-
-
-def _loose(order: float) -> float:
-    """How much larger ε may be by the bare grid than at the best order."""
-    return next(loose for largest, loose in LOOSE.items() if order <= largest)
+#: How much larger ε may be by the bare grid than at the best order of a 50 times finer one.
+LOOSE = 1.013
 
 
 def test_no_cost_of_the_ledger_is_looser_than_a_fine_grid_by_more_than_a_percent(tmp_path) -> None:
@@ -126,16 +114,11 @@ def test_no_cost_of_the_ledger_is_looser_than_a_fine_grid_by_more_than_a_percent
     costs += [pure_cost(epsilon) for epsilon in np.geomspace(1e-3, 2, 11)]
     for number, cost in enumerate(costs):
         run.add(str(number), cost, labels=b"")
-    orders = []
     entries = Ledger(tmp_path / "ledger.db").entries("run")
     for (entry, cost), delta in product(zip(entries, costs, strict=True), DELTAS):
-        values = cks(cost.rdp(FINE), FINE, delta)
-        best = float(values.min())
+        best = float(cks(cost.rdp(FINE), FINE, delta).min())
         if 0.005 < best < 200:
-            orders.append(float(FINE[values.argmin()]))
-            total = total_epsilon([entry], delta)
-            assert best * (1 - 1e-9) <= total <= best * (1 + _loose(orders[-1])), orders[-1]
-    assert all(np.histogram(orders, [1, 4, 32, 1024, _LARGEST])[0] > 5)  # all parts of the grid
+            assert best * (1 - 1e-9) <= total_epsilon([entry], delta) <= best * LOOSE
 
 
 def test_orders_chosen_late_are_no_further_apart_than_four_percent_of_epsilon() -> None:
@@ -148,36 +131,16 @@ def test_orders_chosen_late_are_no_further_apart_than_four_percent_of_epsilon() 
             assert found <= np.interp(np.log(whole), np.log([0.1, 1]), [2.1, 1.75]) * whole
 
 
-def test_a_filter_admits_what_the_best_order_of_a_fine_grid_admits() -> None:
-    orders = []
-    settings = product(np.geomspace(1e-4, 1, 23), (10, 1e4), DELTAS, (0.03, 0.3, 1, 8))
-    for gamma, sigma1, delta, epsilon in settings:
-        chosen = renyi_filter(epsilon, delta, ORDERS / (2 * sigma1**2), pure_rdp(2 * gamma, ORDERS))
-        price = FINE / (2 * sigma1**2) + pure_rdp(2 * gamma, FINE)
-        room = (epsilon - cks(0 * FINE, FINE, delta)) / price
-        most = float(room.max())
-        if most > 1:
-            orders.append(float(FINE[room.argmax()]))
-            admitted = chosen.budget / (chosen.ask + chosen.answer)
-            assert most * (1 - _loose(orders[-1])) <= admitted <= most * (1 + 1e-9), orders[-1]
-    assert np.histogram(orders, [1.5, 4, 32, 1024, _LARGEST])[0].all()
-
-
 def test_a_sanitised_plan_expects_no_more_than_the_best_of_fine_orders_and_noises() -> None:
     noises = np.geomspace(0.5, 50, 5 * 59 + 1)[:, None]
     fine = FINE[::5]
-    orders = []
-    bounds = [gaussian_bound(sigma) for sigma in (4.0, 20.0, 60.0, 150.0, 600.0, 1000.0)]
-    bounds += [laplace_bound(0.05), laplace_bound(0.001)]
+    bounds = (gaussian_bound(20.0), gaussian_bound(600.0), laplace_bound(0.05))
     for bound, queries, delta in product(bounds, (1, 100, 1000), DELTAS):
         chosen = sanitised.plan([(queries, bound)], delta)
         spent = 0.2 * queries * bound.worst_case(np.array([chosen.order]))[0]
         expected = chosen.convert(spent * np.exp(chosen.beta * chosen.margin), delta)
         growth = np.exp(-chosen.beta * noises * ndtri(delta / 10))
         released = 0.2 * queries * bound.worst_case(fine) * growth
-        values = cks(released + fine / (2 * noises**2), fine, 0.9 * delta)
-        best = float(values.min())
+        best = float(cks(released + fine / (2 * noises**2), fine, 0.9 * delta).min())
         if best < 30:
-            orders.append(float(fine[values.argmin() % len(fine)]))
-            assert best * (1 - 1e-9) <= expected <= best * (1 + _loose(orders[-1])), orders[-1]
-    assert np.histogram(orders, [1.5, 4, 32, 1024])[0].all()
+            assert best * (1 - 1e-9) <= expected <= best * LOOSE

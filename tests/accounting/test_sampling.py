@@ -73,8 +73,7 @@ def test_renyi_costs_by_quadrature(q, mu):
         assert release(releases, 1e-6) < renyi
 
 
-@pytest.mark.parametrize("releases", [2, 3])
-@pytest.mark.parametrize(("q", "mu"), [(0.1, 0.8), (0.6, 0.5)])
+@pytest.mark.parametrize(("q", "mu", "releases"), [(0.1, 0.8, 3), (0.6, 0.5, 2)])
 def test_two_and_three_releases_by_enumeration_of_losses(q, mu, releases):
     """Second route: the law of single losses on a fine grid of z, convolved outcome by outcome."""
     ends = np.append(np.linspace(mu / 2, mu + 9, 121), 60.0)
@@ -164,8 +163,7 @@ def test_nearest_neighbours_by_enumeration_of_all_samples_and_replacements(mecha
     for record, place, label in product(range(5), (-0.1, 0.6, 9.0), range(classes)):
         moved = np.where(np.arange(5) == record, place, places)
         there = law(moved, np.where(np.arange(5) == record, label, labels))
-        largest = max(brute.excess(here, there, epsilon), brute.excess(there, here, epsilon))
-        assert largest <= spent * (1 + 1e-9) + 1e-15
+        assert brute.leak(here, [there], epsilon) <= spent * (1 + 1e-9) + 1e-15
     plain = mechanism.between(Adjacency()).promise(2, 2).published(delta)[0]
     assert epsilon < plain  # the sample helps
 

@@ -88,6 +88,10 @@ def run_ledger(ledger: Ledger, dataset: str, *own: LedgerEntry) -> RunLedger:
     return RunLedger(ledger.path, dataset, None, "seeded", 0, 1, "one differs", entries=entries)
 
 
+def keys(entries: list[LedgerEntry]) -> list[str]:
+    return [entry.key for entry in entries]
+
+
 def test_what_is_recorded_is_what_is_returned(ledger: Ledger) -> None:
     orders = np.array([1.5, 2.0, 40.0])
     rdp = np.array([0.1, 0.25, np.inf])
@@ -151,7 +155,7 @@ def test_a_release_is_never_forgotten(ledger: Ledger) -> None:
     for chosen in ([first], [tried, first], [trial("a")], [trial("nothing")]):
         with NEVER:
             ledger.forget(chosen)
-        assert [entry.key for entry in ledger.entries()] == ["a", "b"]
+        assert keys(ledger.entries()) == ["a", "b"]
     assert ledger.record(release("b")).kind == RELEASE  # its labels were passed on
     with NEVER:
         ledger.forget([tried])
@@ -167,15 +171,15 @@ def test_a_forgotten_trial_changes_no_total_of_releases(ledger: Ledger) -> None:
     assert released < ledger.total("digest", DELTA) < np.inf
     ledger.forget(trials[:1])
     assert released == ledger.total("digest", DELTA) == ledger.total("digest", DELTA, RELEASE)
-    assert [entry.key for entry in ledger.entries()] == ["a", "b"]
+    assert keys(ledger.entries()) == ["a", "b"]
 
 
 def test_what_a_run_recorded_counts_even_if_someone_forgot_it(ledger: Ledger) -> None:
     own, other = (ledger.record(trial(key)) for key in "ab")
     ledger.forget([own])
     counted, trials = run_ledger(ledger, "digest", own).split()
-    assert [entry.key for entry in counted] == ["a"]
-    assert [entry.key for entry in trials] == [other.key]
+    assert keys(counted) == ["a"]
+    assert keys(trials) == [other.key]
 
 
 def test_an_old_ledger_keeps_its_total(tmp_path: Path) -> None:
@@ -203,7 +207,7 @@ def test_processes_lose_nothing_and_double_nothing(ledger: Ledger) -> None:
     assert [process.returncode for process in writers] == [0] * 3, outputs
     stored = ledger.entries("d")
     written = {key for out, _ in outputs for key in out.split()}
-    assert sorted(written) == sorted(entry.key for entry in stored)
+    assert sorted(written) == sorted(keys(stored))
     assert all((entry.rdp == entry.orders * (int(entry.key) + 1)).all() for entry in stored)
 
 

@@ -13,7 +13,7 @@ from nzc.accounting.exact import IMPOSSIBLE, error_of
 from nzc.accounting.exact_noise import ExactGenerator
 from nzc.mechanisms import ExponentialNoise, GaussianNoise, GumbelNoise, LaplaceNoise, NoisyArgmax
 
-VOTES = [[5000, 0], [2500, 2500], [250, 0, 0], [84, 83, 83], [160, 60, 30], [0, 1, 12], [40] * 5]
+VOTES = [[5000, 0], [250, 0, 0], [84, 83, 83], [160, 60, 30], [0, 1, 12], [40] * 5]
 LAWS = [
     NoisyArgmax(GaussianNoise(40), nzc.Boost(c=20)),
     *map(nzc.GNMax, (0.1, 1e6)),
