@@ -56,7 +56,8 @@ def test_a_job_that_fails_is_marked_and_the_sweep_goes_on(
     assert _states(nested=True) == ["FINISHED", "FAILED", "FINISHED", "FAILED"]
     assert _states(nested=False) == ["FAILED"]
     parent = tracked_runs(_client())[0]
-    assert "no more memory" in parent.data.tags[MLFLOW_RUN_NOTE]
+    table = Path(_client().download_artifacts(parent.info.run_id, "table.md"))
+    assert "no more memory" in table.read_text()
 
 
 def test_a_sweep_that_is_stopped_closes_all_that_it_opened(
@@ -70,9 +71,9 @@ def test_a_sweep_that_is_stopped_closes_all_that_it_opened(
 
 
 SWEEP = """# @package _global_
-# Which noise is best?
 hydra: {mode: MULTIRUN}
 sweep:
+  question: Which noise is best?
   rows:
     - {name: wrong, set: [queries=1000]}
     - {name: little, set: ["aggregator.sigma=2,3"]}
@@ -89,7 +90,7 @@ def test_a_public_sweep_shows_what_may_be_published(nzc: Nzc, histograms: Path) 
     parent = tracked_runs(_client())[0]
     shown = parent.data.tags[MLFLOW_RUN_NOTE]
     assert parent.info.status == "FAILED"
-    assert "ε published" in shown
+    assert "Which noise is best?" in shown and "ε published" in shown
     assert not re.search("exact|theorem|figures|1000", shown)
     assert set(parent.data.metrics) == {"jobs", "jobs_failed", "label_accuracy", "epsilon"}
     assert {file.path for file in _client().list_artifacts(parent.info.run_id)} == {
