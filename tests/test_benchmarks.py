@@ -22,10 +22,3 @@ def test_the_gpu_benchmark_runs(tmp_path: Path) -> None:
         assert [figure["error"] for figure in part["figures"]] == [None] * len(part["figures"]), (
             name
         )
-    for figure in measured["agree"]["figures"]:
-        if "NaN" in figure["name"]:
-            assert figure["value"] is True
-        elif "logit" in figure["name"]:
-            assert figure["value"] < 1e-8
-        else:
-            assert figure["value"] > 0.99

@@ -11,14 +11,13 @@ from typing import Any
 
 import numpy as np
 import pytest
-from conftest import TEACHERS, tracked_runs
+from conftest import TEACHERS
 from conftest import VOTES as VOTES_FILE
 from hydra.core.config_store import ConfigStore
 from hydra.core.global_hydra import GlobalHydra
 from hydra.core.override_parser.overrides_parser import OverridesParser
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from mlflow import MlflowClient
 from omegaconf.basecontainer import BaseContainer
 
 import nzc
@@ -106,27 +105,32 @@ except SystemExit as stop:
 """
 
 
-def test_a_run_that_trains_nothing_and_is_not_tracked_needs_no_torch_and_no_mlflow(
-    tmp_path: Path,
-) -> None:
+def test_a_run_without_networks_and_tracking_needs_no_torch_and_no_mlflow(tmp_path: Path) -> None:
+    """Of votes, and of forests that vote, in one process."""
     np.save(tmp_path / "votes.npy", VOTES)
+    common = ["student=none", "tracking=none", "figures=false", "trainer.progress=false"]
     # recipe=near_zero has a representation that needs torch: without a dataset there is nothing to
     # place in it.
-    words = [*VOTES_FILE, "recipe=near_zero", "query_choice=first", "aggregator=gnmax"]
-    words += ["aggregator.sigma=4", "teachers.path=votes.npy", "queries=2", "tracking=none"]
+    votes = [*VOTES_FILE, "recipe=near_zero", "query_choice=first", "aggregator=gnmax"]
+    votes += ["aggregator.sigma=4", "teachers.path=votes.npy", "queries=2"]
+    forests = ["teachers=forest", "teachers.count=10", "teachers.estimator.n_estimators=3"]
+    forests += ["teachers.parallel=1", "aggregator=plurality"]
     blocked = "blocked = lambda name: name in ('mlflow', 'mlflow-skinny')"
-    command = COMMAND.format(words=[*words, "figures=false"], codes=(0, None))
-    used = _imported(f"{NOT_INSTALLED}\n{blocked}\n{command}", tmp_path)
+    code = [NOT_INSTALLED, blocked]
+    for name, words in (("votes", votes), ("forests", forests)):
+        words = [*words, *common, f"hydra.run.dir={name}"]
+        code.append(COMMAND.format(words=words, codes=(0, None)))
+    used = _imported("\n".join(code), tmp_path)
     assert not used & {"torch", "matplotlib"}
-    (result,) = tmp_path.glob("outputs/**/result.json")
-    versions = json.loads(result.read_text())["versions"]
+    versions = json.loads((tmp_path / "votes" / "result.json").read_text())["versions"]
     assert "mlflow" not in versions
     assert versions["numpy"] == np.__version__
+    result = json.loads((tmp_path / "forests" / "result.json").read_text())
+    assert result["teachers"]["ensemble_accuracy"] > 0.8
 
 
 @pytest.mark.parametrize(
-    ("word", "slow"),
-    [("--help", {"numpy"}), ("querys=10", {"numpy"}), ("seed=-1", {"sklearn", "pandas"})],
+    ("word", "slow"), [("--help", {"numpy"}), ("seed=-1", {"sklearn", "pandas"})]
 )
 def test_the_command_answers_without_slow_imports(
     word: str, slow: set[str], tmp_path: Path
@@ -149,22 +153,24 @@ class Stream:
 sys.{stream}, sys.argv = Stream(), ["nzc", *{words}]
 main()
 """
+SHOWN = [*VOTES_FILE, "teachers.path=votes.npy", "queries=2", "tracking=mlflow", "figures=true"]
 
 
-def test_a_run_says_what_it_combines_before_slow_imports(tmp_path: Path) -> None:
-    text, names = json.loads(
-        _python(UNTIL.format(stream="stderr", words=["student=vat"]), tmp_path)
-    )
-    assert text == "nzc: dataset=digits teachers=ensemble aggregator=gnmax student=vat"
-    assert not {*names} & ({"numpy", "scipy", *HEAVY} - {"hydra", "omegaconf"})
-
-
-def test_the_table_waits_for_no_tracker_and_no_figure(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("stream", "words", "says", "slow"),
+    [
+        ("stderr", ["student=vat"], "nzc: dataset=digits", {"numpy", "scipy", "sklearn", "pandas"}),
+        ("stdout", SHOWN, "none · gnmax", {"pandas"}),
+    ],
+    ids=["what is combined", "the table"],
+)
+def test_what_a_run_shows_waits_for_no_slow_import(
+    stream: str, words: list[str], says: str, slow: set[str], tmp_path: Path
+) -> None:
     np.save(tmp_path / "votes.npy", VOTES)
-    words = [*VOTES_FILE, "teachers.path=votes.npy", "queries=2", "tracking=mlflow", "figures=true"]
-    _, names = json.loads(_python(UNTIL.format(stream="stdout", words=words), tmp_path))
-    assert "scipy" in names
-    assert not {*names} & (SLOW | {"pandas"})
+    text, names = json.loads(_python(UNTIL.format(stream=stream, words=words), tmp_path))
+    assert text.strip().startswith(says)
+    assert not {*names} & (SLOW | slow)
 
 
 def test_every_public_name_exists_and_has_a_docstring() -> None:
@@ -235,13 +241,12 @@ def test_wrong_labels_are_refused(labels: Any) -> None:
     ("mechanism", "queries", "epsilon", "delta"),
     [
         (nzc.GNMax, 20, 8.0, 1e-5),
-        (nzc.LNMax, 100, 0.1, 1e-5),
+        (nzc.LNMax, 20, 0.1, 1e-5),
         (nzc.PermuteAndFlip, 10, 0.2, 1e-5),
         (partial(nzc.Stable, threshold=8000), 20, 0.1, 1e-5),
         (partial(nzc.Confident, threshold=200, sigma1=150), 5, 8.0, 1e-5),
         (partial(nzc.NZC, c=5.0), 10, 0.1, 1e-5),
         (nzc.Gumbel, 3, 0.0128, 0.1),  # δ alone pays for more noise
-        (nzc.PermuteAndFlip, 2, 1e-4, 0.05),
     ],
 )
 def test_calibrated_noise_spends_the_budget_and_no_more(
@@ -334,8 +339,6 @@ def test_a_run_from_python_leaves_no_state_behind(
     assert (result.labels[:50] == written[:, 1]).all()
     assert (result.labels[50:] == nzc.ABSTAIN).all()
     predictions = np.loadtxt(result.folder / "predictions.csv", str, delimiter=",", skiprows=1)
-    assert result.predictions is not None
-    assert (predictions[50:, 1] == result.predictions[50:].astype(str)).all()
     probabilities = predictions[:, 4:].astype(float)
     np.testing.assert_allclose(result.probabilities, probabilities, atol=1e-4)
 
@@ -352,7 +355,9 @@ def test_a_sweep_from_python_is_that_of_the_command(
         monkeypatch.chdir(place)
         _own_aggregator(sigma)
         before = _state()
-        jobs = nzc.sweep(own, aggregator="mine", queries=range(10, 1000, 989), figures=False)
+        jobs = nzc.sweep(
+            own, aggregator="mine", queries=range(10, 1000, 989), figures=False, tracking=None
+        )
         assert _state() == before
         folder = Path(jobs.attrs["folder"])
         assert folder.is_relative_to(place)
@@ -362,9 +367,6 @@ def test_a_sweep_from_python_is_that_of_the_command(
         assert jobs["failure"].isna().tolist() == [True, False]
         assert "from 1 to 40" in jobs["failure"][1]
         assert f"(sigma={sigma})" in jobs["mechanism"][0]
-        parent, *children = tracked_runs(MlflowClient(f"sqlite:///{place}/mlflow.db"))
-        assert len(children) == 2
-        assert parent.data.metrics["jobs_failed"] == 1
     assert capfd.readouterr().out == ""
     with pytest.raises(InputError, match="sigm=1: must be one of the keys of aggregator"):
         nzc.sweep(own, aggregator={"sigm": [1, 2]})
@@ -377,7 +379,7 @@ def test_a_sweep_from_python_is_that_of_the_command(
     | st.floats(allow_nan=False)
     | st.lists(st.text() | st.integers())
 )
-@settings(derandomize=True, deadline=None, max_examples=60)
+@settings(derandomize=True, deadline=None, max_examples=20)
 def test_python_values_are_what_hydra_reads(value: object) -> None:
     parse = OverridesParser.create().parse_override
     assert parse(as_overrides({"a": {"b": value}}, {})[0]).value() == value
@@ -405,9 +407,7 @@ def test_settings_are_flat_but_for_objects_of_a_group() -> None:
     [
         (["seed=-1"], "seed=-1: must be"),
         (["sed=1"], "did you mean seed"),
-        (["aggregator=foo"], "aggregator=foo"),
         (["+sweeps=digits"], "nzc.sweep runs several"),
-        (["seed=1,2"], "seed"),
         ("seed=1", "settings=seed=1: must be"),
         ({"aggregator": 5}, "aggregator=5: must be"),
         ({"seed": object()}, "seed=object: must be"),

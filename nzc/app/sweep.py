@@ -134,7 +134,8 @@ def _answer(config: DictConfig, folder: Path) -> None:
 
     sweep = Sweep(folder)
     with optional("table"):
-        (folder / layout.TABLE).write_text(sweep.table.markdown(), encoding="utf-8")
+        text = f"# {sweep.table.title}\n\n{sweep.table.markdown()}"
+        (folder / layout.TABLE).write_text(text, encoding="utf-8")
         write_csv(folder, sweep.jobs)
     if shows_private(config) and sys.stdout is not sys.stderr:  # nzc.sweep returns it
         show(sweep.table)

@@ -104,17 +104,15 @@ def summarise(
         finished += f" Best: **{tags['best']}** ({describe(RunResult.read(best['folder']))})."
     lines = [question, finished]
     if private:
-        table = sweep.table.rows(gap="&ensp;")  # MLflow shows no space between the columns
+        table = sweep.table.markdown(gap="&ensp;")  # MLflow shows no space between columns
         drawn = []
         for path in sorted((folder / FIGURES).glob("*.svg")):
             address = f"get-artifact?run_uuid={run}&path={FIGURES}/{path.name}"
             drawn.append(f"![{path.name}]({address})")
         room = _MOST - len("\n\n".join(["", *lines, *drawn]))
-        if len("\n".join(table)) > room:
-            while table and len("\n".join(table)) > room - 30:
-                table.pop()
-            table.append("… and more lines.")
-        lines += ["\n".join(table), *drawn]
+        if len(table) > room:
+            table = table[: max(0, room - 30)].rpartition("\n")[0] + "\n… and more lines."
+        lines += [table.rstrip(), *drawn]
     return masked("\n\n".join(filter(None, lines)))[:_MOST], values, tags
 
 

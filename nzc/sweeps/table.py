@@ -138,9 +138,9 @@ class SweepTable:
         head, *lines = [f"| {between.join(line)} |" for line in [self.headings, *self.lines]]
         return [head, "| --- |" + " ---: |" * len(self.cells.columns), *lines]
 
-    def markdown(self) -> str:
-        """Return title, table, notes, warnings and failures in Markdown."""
-        parts = [f"# {self.title}", "\n".join(self.rows()), *self.notes]
+    def markdown(self, gap: str = "") -> str:
+        """Return table, notes, warnings and failures in Markdown."""
+        parts = ["\n".join(self.rows(gap)), *self.notes]
         parts.append("\n".join(map("- {}".format, [*self.warnings, *self.failures])))
         return "\n\n".join(filter(None, parts)) + "\n"
 

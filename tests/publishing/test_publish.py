@@ -48,8 +48,7 @@ def test_a_released_folder_is_whole_and_open_to_all(nzc: Nzc, tmp_path: Path) ->
     facts["asked"] = result["queries"] - result["refused"]
     assert {key: privacy[key] for key in facts} == facts
     text = (dest / "README.md").read_text()
-    numbers = map(str, stated.values())
-    for fact in ("δ = 1e-05", "by\n\n    GNMax(sigma=15)", "budget, ε = 9", *numbers):
+    for fact in ("δ = 1e-05", "GNMax(sigma=15)", *map(str, stated.values())):
         assert fact in text
 
     inside = {name.split("/data/")[-1]: data for name, data in contents(dest / "student.pt2")}
@@ -86,10 +85,10 @@ def _tamperings(run: Path, store: Path) -> Iterator[tuple[str, Callable[[], obje
         assert new != (run / name).read_text()
         return partial((run / name).write_text, new)
 
-    for value in (-1, float("nan"), True, 0.001, "0.1", None):
+    for value in (float("nan"), 0.001, "0.1", None):
         epsilon = record["epsilon"] | {"published": value}
         yield f"epsilon {value}", changed("result.json", json.dumps(record | {"epsilon": epsilon}))
-    for fact in ({"delta": 0.9}, {"rng": "seeded"}, {"unit": "group"}, {"answered": 0}):
+    for fact in ({"delta": 0.9}, {"rng": "seeded"}, {"unit": "group"}):
         yield str(fact), changed("result.json", json.dumps(record | fact))
     yield "a line more", changed("labels.csv", (run / "labels.csv").read_text() + "39,1\n")
     for old, new in (
@@ -134,11 +133,9 @@ def test_what_was_changed_is_not_published(nzc: Nzc, histograms: Path, command: 
     assert command(*again, "--store", str(moved))[0] == 0
     for folder, dest, key in (
         (run, here, "DEST="),
-        (run, run, "DEST="),
         (run, here / "votes.npy" / "x", "DEST="),
         (here, here / "x", "RUN="),
         (here / "nowhere", here / "x", "RUN="),
-        (here / "outputs", here / "x", "RUN="),
     ):
         with pytest.raises(InputError, match=rf"{key}.*must"):
             publish(folder, dest, moved)
@@ -175,13 +172,3 @@ def test_a_huge_epsilon_is_stated_too(nzc: Nzc, histograms: Path) -> None:
     publish(newest_folder(nzc(*FILE, "rng=system", "aggregator.sigma=0.1")), Path("huge"))
     text = Path("huge/README.md").read_text()
     assert "e^" in text and "at most 100.0 %" in text
-
-
-def test_a_run_whose_noise_follows_from_its_budget_is_published(
-    nzc: Nzc, command: Command, tmp_path: Path
-) -> None:
-    ran = nzc("recipe=near_zero", "student=none", "rng=system", "queries=5")
-    code, _, err = command("publish", str(newest_folder(ran)), "published")
-    assert (code, err) == (0, "")
-    privacy = json.loads((tmp_path / "published" / "privacy.json").read_text())
-    assert (privacy["epsilon"], privacy["delta"]) == ({"published": 0.25}, 0)

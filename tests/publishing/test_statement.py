@@ -32,7 +32,6 @@ TWO = "at most 2 asked rows"
 #: Settings of a run, and what it says: unit of privacy, grouped by, rows on which votes move.
 KINDS: dict[str, tuple[list[str], tuple[str, str | None, str]]] = {
     "records": ([*NPZ, "dataset.path=plain.npz", *TREES], ("record", None, ANY)),
-    "groups": ([*NPZ, "dataset.path=grouped.npz", *TREES], ("group", "array `group`", ANY)),
     "column": ([*TABLE, "dataset.group=patient_nbr"], ("group", "column `patient_nbr`", ANY)),
     "cells": ([*CELLS, "dataset.path=plain.npz"], ("record", None, TWO)),
     "labels": (
@@ -42,15 +41,6 @@ KINDS: dict[str, tuple[list[str], tuple[str, str | None, str]]] = {
     "cells of groups": ([*CELLS, "dataset.path=grouped.npz"], ("group", "array `group`", TWO)),
     "neighbours": (NEIGHBOURS, ("record", None, ANY)),
     "votes": ([*VOTES, "teachers.path=votes.npy", "rng=system"], ("teacher", None, ANY)),
-}
-#: What the README says of some of these, and of no other.
-SENTENCES = {
-    "Features have no protection": ("labels",),
-    "features of public rows and of private records": ("labels",),
-    "Between neighbours, counts differ, on": ("cells", "labels", "cells of groups"),
-    "Between neighbours, at most one vote for each row differs, on": ("neighbours",),
-    "whose votes came from a file": ("votes",),
-    "learned from its own part": ("records", "groups", "column"),
 }
 
 
@@ -76,7 +66,8 @@ def test_the_statement_is_of_what_ran(nzc: Nzc, tmp_path: Path, kind: str) -> No
     facts = dict(zip(("unit", "grouped_by", "moved_votes"), values, strict=True))
     ran = nzc(*settings)
     assert ran.code == 0, ran.err
-    result, in_cells = ran.result, kind in SENTENCES["Between neighbours, counts differ, on"]
+    result = ran.result
+    in_cells = kind in ("cells", "labels", "cells of groups")
     if in_cells:  # its student learns from labels that are spread
         rows = result["data"]["public"]
         if kind == "labels":
@@ -91,16 +82,12 @@ def test_the_statement_is_of_what_ran(nzc: Nzc, tmp_path: Path, kind: str) -> No
     for record in (privacy, result):
         assert {key: record[key] for key in facts} == facts
     text = " ".join((published / "README.md").read_text().split())
-    said = [sentence for sentence in SENTENCES if sentence in text]
-    assert said == [sentence for sentence, kinds in SENTENCES.items() if kind in kinds]
     assert f"on {facts['moved_votes']}." in text
+    assert ("Features have no protection" in text) == (kind == "labels")
     assert ("nothing protects" in privacy["neighbours"]) == (kind == "labels")
     if kind == "labels":
         known = pd.read_csv(newest_folder(ran) / "private_predictions.csv")
         assert len(known) == result["data"]["private"] == result["data"]["features"]
     assert not (published / "private_predictions.csv").exists()
-    if facts["grouped_by"] is None:
-        assert "one value of" not in text
-    else:
-        assert f"one value of the {facts['grouped_by'].replace('`', chr(39))}" in text
+    if facts["grouped_by"] is not None:
         assert facts["grouped_by"] in privacy["neighbours"]

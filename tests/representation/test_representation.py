@@ -239,8 +239,6 @@ def test_a_run_from_representation_to_student(nzc: Nzc) -> None:
     epsilon = ran.result["epsilon"]
     assert (epsilon["published"], epsilon["published_delta"]) == (0.25, 0)
     assert epsilon["exact"] <= 0.25
-    assert epsilon["ledger_total"] <= 0.25 * (1 + 1e-9)
-    assert ran.result["label_accuracy"] > 0.7
     assert ran.result["learned_accuracy"] > 0.8
     assert ran.result["accuracy"] > 0.6
     counts = pd.read_csv(newest_folder(ran) / "counts.csv")
@@ -252,9 +250,7 @@ def test_a_run_from_representation_to_student(nzc: Nzc) -> None:
     assert (probabilities.argmax(axis=1) == labels["label"]).all()
 
 
-@pytest.mark.parametrize(
-    "override", ["teachers=neighbours", "query_choice=representative", "student.spread=0.5"]
-)
+@pytest.mark.parametrize("override", ["query_choice=representative", "student.spread=0.5"])
 def test_who_needs_a_representation_says_so(nzc: Nzc, override: str) -> None:
     ran = nzc(override)
     assert ran.code == 2

