@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from scipy.stats import norm
 
-from nzc.accounting.data_independent import gaussian
+from nzc.accounting.gaussian import gaussian
 from nzc.mechanisms import GaussianNoise, GumbelNoise, NoisyArgmax, NoNoise
 
 FPR = 0.01

@@ -16,6 +16,7 @@ from scipy.special import ndtr
 
 from nzc.accounting import gaussian_argmax, laplace_argmax, sparse_reports
 from nzc.accounting.dominating import laws_of, ratios, rounded
+from nzc.accounting.gaussian import gaussian
 from nzc.accounting.induction import (
     LARGEST,
     OF_DELTA,
@@ -27,7 +28,7 @@ from nzc.accounting.induction import (
     extended,
     induced,
 )
-from nzc.accounting.shown import Kind, Shown, gaussian
+from nzc.accounting.kinds import Hint, Kind
 from nzc.types import Floats
 
 #: A block has at most so many queries. Its law keeps losses up to ε at this share of δ, divided by
@@ -64,7 +65,7 @@ _BOUNDS = {
 }
 
 #: So many queries, and what each shows: a bit, a label, or a bit and a label where that passes.
-Queries = tuple[int, tuple[Shown, ...]]
+Queries = tuple[int, tuple[Hint, ...]]
 
 
 @lru_cache(maxsize=256)  # a run asks for the same ε several times
@@ -75,9 +76,9 @@ def epsilon(groups: tuple[Queries, ...], delta: float) -> float:
     far = 0.0
     for count, releases in groups:
         far_of_query = 0.0
-        for shown in releases:
-            bound = _BOUNDS[shown.kind]
-            if shown.size > bound.largest:
+        for hint in releases:
+            bound = _BOUNDS[hint.kind]
+            if hint.size > bound.largest:
                 return np.inf
             far_of_query += bound.far
         queries += count
@@ -97,20 +98,20 @@ def epsilon(groups: tuple[Queries, ...], delta: float) -> float:
     return _by_induction(groups, blocks, known, delta, left)
 
 
-def together(parts: Sequence[tuple[int, Shown]], delta: float, known: float) -> float:
+def together(parts: Sequence[tuple[int, Hint]], delta: float, known: float) -> float:
     """Return an upper bound on ε at δ of so many releases in any order; inf: none found.
 
     `known` is another upper bound.
     """
-    counts: Counter[Shown] = Counter()
-    for count, shown in parts:
-        counts[shown] += count
+    counts: Counter[Hint] = Counter()
+    for count, hint in parts:
+        counts[hint] += count
     _, first = parts[0]
     if len(counts) == 1 and first.kind is Kind.REPORT:
         return sparse_reports.epsilon(counts[first], first.size, delta, known)
-    groups = {shown: (count, (shown,)) for shown, count in counts.items()}
+    groups = {hint: (count, (hint,)) for hint, count in counts.items()}
     found = epsilon(tuple(groups.values()), delta)
-    kinds = [shown.kind for shown in counts]
+    kinds = [hint.kind for hint in counts]
     if kinds.count(Kind.BIT) == kinds.count(Kind.SCREENED) == 1:
         bit = list(counts)[kinds.index(Kind.BIT)]
         label = list(counts)[kinds.index(Kind.SCREENED)]
@@ -120,15 +121,15 @@ def together(parts: Sequence[tuple[int, Shown]], delta: float, known: float) -> 
     return found
 
 
-def _shifts(releases: tuple[Shown, ...]) -> list[float]:
+def _shifts(releases: tuple[Hint, ...]) -> list[float]:
     """Return mean shifts of Gaussian noise whose bits at a tie have the losses of these."""
-    return [shown.size / _BOUNDS[shown.kind].unit for shown in releases]
+    return [hint.size / _BOUNDS[hint.kind].unit for hint in releases]
 
 
 def _is_whole(groups: tuple[Queries, ...]) -> bool:
     """Return whether these are labels alone, few enough to be composed without blocks."""
-    count, (shown, *_) = groups[0]
-    return len(groups) == 1 and shown.kind in (Kind.LABEL, Kind.LAPLACE) and count <= _ALONE
+    count, (hint, *_) = groups[0]
+    return len(groups) == 1 and hint.kind in (Kind.LABEL, Kind.LAPLACE) and count <= _ALONE
 
 
 def _blocks(groups: tuple[Queries, ...]) -> list[int]:
@@ -182,7 +183,7 @@ def _by_induction(
 
 
 def _query(
-    releases: tuple[Shown, ...], scale: float, step: float, highest: float
+    releases: tuple[Hint, ...], scale: float, step: float, highest: float
 ) -> tuple[list[Laws], Bit | None]:
     """Return the laws of a label on a grid, and the bit, for `induced`.
 
@@ -191,12 +192,12 @@ def _query(
     """
     laws: list[Laws] = []
     bit = None
-    for shown, shift in zip(releases, _shifts(releases), strict=True):
-        bands = _BOUNDS[shown.kind].bands
+    for hint, shift in zip(releases, _shifts(releases), strict=True):
+        bands = _BOUNDS[hint.kind].bands
         if bands is None:
-            bit = _bit(shown.kind, max(shown.size, scale / 1e3), step)
+            bit = _bit(hint.kind, max(hint.size, scale / 1e3), step)
         else:
-            laws = bands(max(shown.size, scale / 10 * shown.size / shift), step, highest)
+            laws = bands(max(hint.size, scale / 10 * hint.size / shift), step, highest)
     return laws, bit
 
 

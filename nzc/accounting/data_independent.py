@@ -11,10 +11,9 @@ import numpy as np
 from scipy.special import gammaln, logsumexp
 
 from nzc.accounting.adaptive import together
+from nzc.accounting.gaussian import gaussian
+from nzc.accounting.kinds import Hint, Kind
 from nzc.accounting.rdp import ORDERS, RenyiCost, to_epsilon
-from nzc.accounting.shown import Kind as Kind
-from nzc.accounting.shown import Shown as Shown
-from nzc.accounting.shown import gaussian as gaussian
 from nzc.types import Floats
 
 #: e^-700 is about the smallest float64. A pure ε₀ of this size or above is treated as no bound.
@@ -30,14 +29,21 @@ class WorstCaseCost:
     mu: float = np.inf
     pure: float = np.inf  # the release is (ε₀, 0)-private; inf: it is not
     #: (releases, δ) → ε of so many; None: not known.
-    many: Callable[[int, float], float] | None = field(default=None, repr=False)
-    pures: int = 1  # it is so many releases, each (ε₀/pures, 0)-private
+    composed_epsilon: Callable[[int, float], float] | None = field(default=None, repr=False)
+    pure_parts: int = 1  # it is so many releases, each (ε₀/pure_parts, 0)-private
     #: For a sharper composition of releases that all have one.
-    shown: Shown | None = field(default=None, repr=False)
+    hint: Hint | None = field(default=None, repr=False)
 
     def known(self) -> tuple[object, ...]:
         """Return all that is known of the cost, to be compared with that of another."""
-        return self.mu, self.pure, self.pures, self.shown, self.many, self.rdp(ORDERS).tolist()
+        return (
+            self.mu,
+            self.pure,
+            self.pure_parts,
+            self.hint,
+            self.composed_epsilon,
+            self.rdp(ORDERS).tolist(),
+        )
 
 
 Release = tuple[int, WorstCaseCost]  # so many releases, and the cost of one
@@ -54,12 +60,14 @@ def gaussian_cost(mu: float) -> WorstCaseCost:
     return WorstCaseCost(lambda orders: orders * mu**2 / 2, mu=mu)
 
 
-def pure_cost(epsilon0: float, pures: int = 1) -> WorstCaseCost:
-    """So many releases that are (ε₀/pures, 0)-private, together."""
+def pure_cost(epsilon0: float, pure_parts: int = 1) -> WorstCaseCost:
+    """So many releases that are (ε₀/pure_parts, 0)-private, together."""
     if not epsilon0 < _DETERMINISTIC:
         return UNBOUNDED
     return WorstCaseCost(
-        lambda orders: pures * pure_rdp(epsilon0 / pures, orders), pure=epsilon0, pures=pures
+        lambda orders: pure_parts * pure_rdp(epsilon0 / pure_parts, orders),
+        pure=epsilon0,
+        pure_parts=pure_parts,
     )
 
 
@@ -67,7 +75,7 @@ def bounded_range_cost(eta: float) -> WorstCaseCost:
     """A privacy loss that lies in a range of width η, such as that of the exponential mechanism."""
     if not eta < _DETERMINISTIC:
         return UNBOUNDED
-    return WorstCaseCost(partial(bounded_range_rdp, eta), pure=eta, shown=Shown(Kind.RANGE, eta))
+    return WorstCaseCost(partial(bounded_range_rdp, eta), pure=eta, hint=Hint(Kind.RANGE, eta))
 
 
 def paid(releases: Iterable[Release]) -> list[Release]:
@@ -109,13 +117,13 @@ def compose(releases: Sequence[Release], delta: float, rough: bool = False) -> f
     if rough:
         return min(bounds)
     counts, costs = zip(*releases, strict=True)
-    many = costs[0].many
-    if many is not None and all(cost.many == many for cost in costs):
-        bounds.append(many(sum(counts), delta))
-    # What is `shown` composes by induction.
-    shown = [cost.shown for cost in costs]
-    if None not in shown:
-        bounds.append(together(list(zip(counts, shown, strict=True)), delta, min(bounds)))
+    composed = costs[0].composed_epsilon
+    if composed is not None and all(cost.composed_epsilon == composed for cost in costs):
+        bounds.append(composed(sum(counts), delta))
+    # What has a hint composes by induction.
+    hints = [cost.hint for cost in costs]
+    if None not in hints:
+        bounds.append(together(list(zip(counts, hints, strict=True)), delta, min(bounds)))
     return min(bounds)
 
 
@@ -124,10 +132,12 @@ def _pure_epsilon(releases: Sequence[Release], delta: float) -> float:
 
     Kairouz, Oh, Viswanath 2015.
     """
-    epsilons = {cost.pure / cost.pures for _, cost in releases}
+    epsilons = {cost.pure / cost.pure_parts for _, cost in releases}
     if len(epsilons) > 1:
         return np.inf
-    return optimal_pure(epsilons.pop(), sum(count * cost.pures for count, cost in releases), delta)
+    return optimal_pure(
+        epsilons.pop(), sum(count * cost.pure_parts for count, cost in releases), delta
+    )
 
 
 def pure_rdp(epsilon0: float, orders: Floats) -> Floats:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from nzc.accounting.data_independent import gaussian
+from nzc.accounting.gaussian import gaussian
 from nzc.accounting.rdp import ORDERS, cks
 from nzc.types import Bools, Floats
 from nzc.validation import between_0_and_1, positive

@@ -29,9 +29,9 @@ def sampled(cost: WorstCaseCost, probability: float) -> WorstCaseCost:
         return cost
     if cost.mu < 10:
         law = SampledGaussian(probability, float(cost.mu))
-        return WorstCaseCost(law.rdp, many=law)
+        return WorstCaseCost(law.rdp, composed_epsilon=law)
     if cost.mu < np.inf:  # far from private, sampled or not
-        return replace(cost, shown=None)
+        return replace(cost, hint=None)
     return pure_cost(float(np.log1p(probability * (1 + 1e-12) * np.expm1(cost.pure))))
 
 

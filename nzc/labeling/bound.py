@@ -14,8 +14,9 @@ import numpy as np
 
 from nzc.accounting import Cost
 from nzc.accounting.data_dependent import DataDependentBound
-from nzc.accounting.data_independent import FREE, gaussian, gaussian_cost
+from nzc.accounting.data_independent import FREE, gaussian_cost
 from nzc.accounting.epsilon import DATA_INDEPENDENT, SANITISED
+from nzc.accounting.gaussian import gaussian
 from nzc.accounting.privacy_filter import OPEN, PrivacyFilter, count_filter
 from nzc.accounting.sanitised import Plan
 from nzc.labeling.group_budgets import Share

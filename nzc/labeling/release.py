@@ -65,7 +65,7 @@ class Queries:
 class Draw:
     """What a mechanism drew for the queries of a round, before limits refuse some of them."""
 
-    released: Ints  # [queries] labels, or [queries, classes] noisy counts
+    outcomes: Ints  # [queries] labels, or [queries, classes] noisy counts; some may be refused
     labels: Ints  # [queries] ABSTAIN where there is none
     nonce: bytes  # identifies the draw where noise is the operating system's
     key: str  # a hash of what it was drawn for
@@ -201,7 +201,7 @@ class LabelingSession:
         mechanism = self.planned.mechanism
         if mechanism.screen is None:
             queries = queries.first(admitted)
-        released = draw.released[: len(queries.rows)]
+        released = draw.outcomes[: len(queries.rows)]
         return mechanism.cost(queries.votes, released, queries.student_probs)
 
     def _record(self, queries: Queries, draw: Draw, admitted: int, cost: Cost) -> QueryRound:
@@ -210,7 +210,7 @@ class LabelingSession:
         mechanism = planned.mechanism
         asked = self._key(queries.rows, queries.student_probs)
         queries = queries.first(admitted)
-        released = draw.released[:admitted]
+        released = draw.outcomes[:admitted]
         key = self._key(
             queries.rows,
             queries.votes,

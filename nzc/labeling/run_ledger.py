@@ -2,7 +2,7 @@
 
 import secrets
 from collections.abc import Callable, Mapping
-from dataclasses import InitVar, dataclass, field
+from dataclasses import dataclass, field
 from functools import cached_property
 from hashlib import sha256
 from pathlib import Path
@@ -17,7 +17,7 @@ from nzc.labeling.ledger import Ledger
 from nzc.labeling.ledger_entry import RELEASE, TRIAL, LedgerEntry
 from nzc.labeling.randomness import SEEDED, SYSTEM, system_rng
 from nzc.labeling.totals import People
-from nzc.types import AnyArray, Ints
+from nzc.types import AnyArray
 
 
 @dataclass
@@ -35,8 +35,6 @@ class RunLedger:
         None  # budget.total: ε of all published about these people; None: no limit
     )
     entries: dict[str, LedgerEntry] = field(default_factory=dict)  # in the ledger, by key
-    keys: InitVar[Ints | None] = None  # ignored
-    stranger: str = field(default="", init=False)  # nothing is searched any more
     _draws: list[str] = field(default_factory=list)  # keys of operating-system noise that was drawn
 
     def check(self, bound: Callable[[], tuple[float, float]]) -> None:

@@ -77,8 +77,8 @@ class Boost:
         if np.isinf(self.shift):  # neighbours have noise of different scales: no bound is known
             return UNBOUNDED
         cost = noise.worst_case(self.shift)
-        # `shown` is proved without a boost only.
-        return cost if self.c == 0 else replace(cost, shown=None)
+        # `hint` is proved without a boost only.
+        return cost if self.c == 0 else replace(cost, hint=None)
 
 
 @dataclass(frozen=True)

@@ -13,14 +13,9 @@ from numpy.random import Generator
 from nzc.accounting import audit as empirical
 from nzc.accounting.cost import Cost
 from nzc.accounting.data_dependent import DataDependentBound, gaps
-from nzc.accounting.data_independent import (
-    FREE,
-    UNBOUNDED,
-    Kind,
-    WorstCaseCost,
-    gaussian_cost,
-)
+from nzc.accounting.data_independent import FREE, UNBOUNDED, WorstCaseCost, gaussian_cost
 from nzc.accounting.exact import ExactCost, Pairs
+from nzc.accounting.kinds import Kind
 from nzc.accounting.own_cells import JointCost, known_cost, own_cells_cost
 from nzc.accounting.privacy_filter import CLOSED, OPEN, PrivacyFilter, gaussian_filter, renyi_filter
 from nzc.accounting.rdp import ORDERS
@@ -61,8 +56,8 @@ def worst_case(mechanism: Mechanism, asked: int = 1, answered: int = 1) -> Price
     if probability < 1:
         both = gaussian_cost(float(np.hypot(ask.mu, label.mu)))  # of one sample
         return (asked, sampled(both, probability)), (0, FREE)
-    if label.shown is not None and label.shown.kind is Kind.LABEL:
-        label = replace(label, shown=replace(label.shown, kind=Kind.SCREENED))
+    if label.hint is not None and label.hint.kind is Kind.LABEL:
+        label = replace(label, hint=replace(label.hint, kind=Kind.SCREENED))
     return (screen.paid(asked), ask), (count, label)
 
 
@@ -83,15 +78,15 @@ def _label(mechanism: Mechanism, labels: int) -> tuple[int, WorstCaseCost]:
         labels = min(labels, 1) * changes
     elif adjacency.votes > 1:
         cost = noise.worst_case(adjacency.votes) if plain and noise.concentrated else UNBOUNDED
-    # `shown` is about the argmax, and about one moved vote.
+    # `hint` is about the argmax, and about one moved vote.
     if mechanism.releases_counts or adjacency.votes > 1 or _is_lent(noise, cost):
-        cost = replace(cost, shown=None)
+        cost = replace(cost, hint=None)
     return labels, cost
 
 
 def _is_lent(noise: Noise, cost: WorstCaseCost) -> bool:
     """Return whether a noise of the user's own has a composition that is proved for nzc's only."""
-    if cost.shown is None or cost.shown.kind is Kind.RANGE:
+    if cost.hint is None or cost.hint.kind is Kind.RANGE:
         return False
     return is_own(noise)
 

@@ -9,8 +9,9 @@ from numpy.random import Generator
 from scipy.special import log_ndtr
 
 from nzc.accounting.data_dependent import DataDependentBound, gaussian_bound
-from nzc.accounting.data_independent import Kind, Shown, WorstCaseCost, gaussian_cost
+from nzc.accounting.data_independent import WorstCaseCost, gaussian_cost
 from nzc.accounting.exact_noise import NORMAL, ExactGenerator, ExactNoise
+from nzc.accounting.kinds import Hint, Kind
 from nzc.mechanisms.votes import Probs
 from nzc.types import Bools, Floats, Ints
 from nzc.validation import InputError, between_0_and_1, not_negative, positive
@@ -100,7 +101,7 @@ class Screen(ABC):
         cost = gaussian_cost(votes / self.sigma1)
         if cost.mu == np.inf:
             return cost
-        return replace(cost, shown=Shown(Kind.BIT, cost.mu))
+        return replace(cost, hint=Hint(Kind.BIT, cost.mu))
 
 
 def screened(screen: Screen | None, labels: Floats, votes: Ints, student_probs: Probs) -> Floats:

@@ -6,8 +6,9 @@ from fractions import Fraction
 import numpy as np
 from numpy.random import Generator
 
-from nzc.accounting.data_independent import Kind, Shown, WorstCaseCost
+from nzc.accounting.data_independent import WorstCaseCost
 from nzc.accounting.exact_noise import GUMBEL, ExactGenerator, ExactNoise
+from nzc.accounting.kinds import Hint, Kind
 from nzc.mechanisms.screen import StabilityScreen
 from nzc.mechanisms.votes import Probs
 from nzc.types import Bools, Floats, Ints
@@ -90,7 +91,7 @@ class SparseScreen(StabilityScreen):
 
     def worst_case(self, votes: int = 1) -> WorstCaseCost:
         """Return the cost ρ(α) of one report, whatever the votes."""
-        return WorstCaseCost(self._rdp, shown=Shown(Kind.REPORT, 1 / self.sigma1))
+        return WorstCaseCost(self._rdp, hint=Hint(Kind.REPORT, 1 / self.sigma1))
 
     @property
     def delta_cost(self) -> float:

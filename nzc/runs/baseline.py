@@ -20,7 +20,8 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from nzc.accounting import Epsilon
-from nzc.accounting.data_independent import gaussian, gaussian_cost
+from nzc.accounting.data_independent import gaussian_cost
+from nzc.accounting.gaussian import gaussian
 from nzc.data import DataSplits
 from nzc.data.rows import blocks
 from nzc.labeling.ledger_entry import total_epsilon

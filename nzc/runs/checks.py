@@ -93,13 +93,12 @@ def prepare(parts: RunComponents) -> PreparedRun:
         parts = replace(parts, representation=None)  # it would be learned in vain
     teachers = parts.teachers
     splits = load_for(parts.dataset, teachers, parts.names["dataset"])
-    keys = None if splits is None else splits.names
     splits = weigh(splits, parts.policy.shares, teachers.takes_budgets and not parts.baseline)
     with within("teachers"):
         shape = teachers.check(splits)
         truth = teachers.truth(splits)
     _check_mechanism(parts, shape, truth)
-    session = _session(parts, splits, shape, keys)
+    session = _session(parts, splits, shape)
     if parts.baseline:
         _check_baseline(parts, splits, session)
     _check_trainer(parts)
@@ -162,13 +161,8 @@ def _check_mechanism(parts: RunComponents, shape: VoteShape, truth: Ints | None)
         raise InputError("aggregator", parts.names["aggregator"], allowed)
 
 
-def _session(
-    parts: RunComponents, splits: DataSplits | None, shape: VoteShape, keys: Ints | None
-) -> LabelingSession:
-    """Return the session of this run, with what it promises. InputError: it may not be run.
-
-    keys  of the people in the private data [private]
-    """
+def _session(parts: RunComponents, splits: DataSplits | None, shape: VoteShape) -> LabelingSession:
+    """Return the session of this run, with what it promises. InputError: it may not be run."""
     policy = parts.policy
     teachers = parts.teachers
     student = parts.student is not None
@@ -191,7 +185,6 @@ def _session(
         parts.store.wait,
         teachers.neighbours(splits),
         policy.total,
-        keys=keys,
     )
     ledger.check(lambda: promise.bound)
     public = None if splits is None else splits.public.x
@@ -252,7 +245,7 @@ def _doubts(session: LabelingSession, shape: VoteShape, splits: DataSplits | Non
     promise = session.promise
     policy = session.policy
     asked = sum(promise.sizes)
-    mechanism = promise.mechanisms[0]
+    mechanism = promise.rounds[0].mechanism
     in_cells = not mechanism.adjacency.everywhere
     if in_cells:
         counts = int(total_weight(shape.teachers, policy.shares))
@@ -263,7 +256,7 @@ def _doubts(session: LabelingSession, shape: VoteShape, splits: DataSplits | Non
 
     labels = answered * asked
     limit = None
-    privacy_filter = promise.filters[0]
+    privacy_filter = promise.rounds[0].filter
     if privacy_filter is not None and mechanism.screen is None:  # else noise decides their number
         labels = float(privacy_filter.admit(np.ones(asked, dtype=bool)).sum())
         if labels < asked:

@@ -218,10 +218,10 @@ class Recorder:
     def _log_files(self, folder: Path, *inside: str) -> None:
         """Log the files in these folders of a run or a sweep as artifacts, without passwords."""
         for name in inside:
-            public = self.private or name == ".hydra"
+            all_files = self.private or name == ".hydra"
             place = {".hydra": "config"}.get(name, name)
             for path in filter(Path.is_file, (folder / name).glob("*")):
-                if path.name in _KEPT or not (public or path.name in _PUBLIC):
+                if path.name in _KEPT or not (all_files or path.name in _PUBLIC):
                     continue
                 if path.suffix in (".yaml", ".json"):
                     text = layout.masked_file(path)

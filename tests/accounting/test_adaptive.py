@@ -7,8 +7,8 @@ from scipy.special import ndtr
 
 import nzc
 from nzc.accounting import adaptive, sparse_reports
-from nzc.accounting.data_independent import Kind, Shown
 from nzc.accounting.induction import Laws, after_all, induced
+from nzc.accounting.kinds import Hint, Kind
 from nzc.mechanisms import NoisyArgmax, NoNoise, SparseScreen
 
 DELTA = 1e-5
@@ -88,9 +88,9 @@ def test_the_bound_is_within_5_percent_of_an_adversary(sigma1, sigma, queries, d
     z = np.linspace(-2.5, 3, 12)
     bits = [(ndtr(z + shift), ndtr(z - shift)) for shift in (mu / 2, -mu / 2)]
     labels = []
-    releases = [Shown(Kind.BIT, mu)]
+    releases = [Hint(Kind.BIT, mu)]
     if sigma is not None:
-        releases.append(Shown(Kind.SCREENED, np.sqrt(2) / sigma))
+        releases.append(Hint(Kind.SCREENED, np.sqrt(2) / sigma))
         gaps = np.linspace(-2, 2, 9)
         labels = [(ndtr(gaps + 1 / np.sqrt(2) / sigma), ndtr(gaps - 1 / np.sqrt(2) / sigma))]
     stated = adaptive.epsilon(((queries, tuple(releases)),), delta)
@@ -98,8 +98,8 @@ def test_the_bound_is_within_5_percent_of_an_adversary(sigma1, sigma, queries, d
 
 
 def test_blocks_and_labels_apart():
-    bit = Shown(Kind.BIT, 1 / 150)
-    label = Shown(Kind.SCREENED, np.sqrt(2) / 40)
+    bit = Hint(Kind.BIT, 1 / 150)
+    label = Hint(Kind.SCREENED, np.sqrt(2) / 40)
     whole = adaptive.epsilon(((200, (bit, label)),), DELTA)
     blocks = adaptive.epsilon(((201, (bit, label)),), DELTA)  # two blocks of 101
     assert whole < blocks < 1.015 * whole
@@ -149,10 +149,10 @@ def test_sparse_reports_against_an_adversary(reports, scale):
 
 
 def test_where_no_induction_is_known_another_bound_holds():
-    bit = Shown(Kind.BIT, 1 / 40)
-    assert adaptive.epsilon(((10, (Shown(Kind.BIT, 3.0),)),), DELTA) == np.inf
+    bit = Hint(Kind.BIT, 1 / 40)
+    assert adaptive.epsilon(((10, (Hint(Kind.BIT, 3.0),)),), DELTA) == np.inf
     assert adaptive.epsilon(((10, (bit,)),), 1e-14) == np.inf
-    assert adaptive.together([(3, Shown(Kind.REPORT, 0.1)), (10, bit)], DELTA, 5.0) == np.inf
+    assert adaptive.together([(3, Hint(Kind.REPORT, 0.1)), (10, bit)], DELTA, 5.0) == np.inf
     assert sparse_reports.epsilon(5_000, 0.1, DELTA, 30.0) == np.inf
     screened = nzc.Confident(20, 1e-5, 40)
     rough = screened.worst_case_epsilon(20, DELTA, rough=True)

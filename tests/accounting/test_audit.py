@@ -6,7 +6,7 @@ from scipy.stats import binom, norm
 
 import nzc
 from nzc.accounting.audit import Contradiction, audit, lower_bound, worst_pair
-from nzc.accounting.data_independent import gaussian
+from nzc.accounting.gaussian import gaussian
 from nzc.mechanisms.sparse_vector import SparseScreen
 
 #: The law of the plurality.

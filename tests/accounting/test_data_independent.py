@@ -10,12 +10,12 @@ from nzc.accounting.data_independent import (
     bounded_range_cost,
     bounded_range_rdp,
     compose,
-    gaussian,
     gaussian_cost,
     optimal_pure,
     pure_cost,
     pure_rdp,
 )
+from nzc.accounting.gaussian import gaussian
 from nzc.accounting.rdp import ORDERS, to_epsilon
 
 

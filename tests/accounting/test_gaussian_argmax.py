@@ -7,7 +7,7 @@ from scipy.special import ndtr
 from scipy.stats import binom, norm
 
 from nzc.accounting import gaussian_argmax
-from nzc.accounting.data_independent import gaussian
+from nzc.accounting.gaussian import gaussian
 from nzc.mechanisms.presets import GNMax
 
 DELTA = 1e-5

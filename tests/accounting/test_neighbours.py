@@ -10,8 +10,8 @@ from scipy.special import logsumexp
 from scipy.stats import laplace, norm
 
 import nzc
-from nzc.accounting.data_independent import gaussian
 from nzc.accounting.exact import Pairs, largest_divergence
+from nzc.accounting.gaussian import gaussian
 from nzc.mechanisms import Adjacency, Boost, NoisyArgmax, OwnCells, OwnLabels
 from nzc.mechanisms.noise import GaussianNoise, GumbelNoise, LaplaceNoise
 from nzc.mechanisms.screen import ThresholdScreen

@@ -5,7 +5,8 @@ from itertools import product
 import numpy as np
 import pytest
 
-from nzc.accounting.data_independent import compose, gaussian, pure_cost, pure_rdp
+from nzc.accounting.data_independent import compose, pure_cost, pure_rdp
+from nzc.accounting.gaussian import gaussian
 from nzc.accounting.privacy_filter import count_filter, gaussian_filter, renyi_filter
 from nzc.accounting.rdp import ORDERS, cks
 

@@ -15,8 +15,9 @@ from scipy.stats import chisquare
 
 import nzc
 from nzc.accounting import sampling
-from nzc.accounting.data_independent import compose, gaussian, gaussian_cost, pure_cost
+from nzc.accounting.data_independent import compose, gaussian_cost, pure_cost
 from nzc.accounting.exact import Pairs
+from nzc.accounting.gaussian import gaussian
 from nzc.accounting.rdp import to_epsilon
 from nzc.accounting.sampling import SampledGaussian, sampled
 from nzc.data.splits import DataSplits, Embedding, Split

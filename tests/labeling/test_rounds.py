@@ -11,8 +11,8 @@ from conftest import SMALL, TEACHERS, Nzc
 
 import nzc
 from nzc.accounting import sanitised
-from nzc.accounting.data_independent import gaussian
 from nzc.accounting.epsilon import BOUNDS
+from nzc.accounting.gaussian import gaussian
 from nzc.data.digits import Digits
 from nzc.labeling.bound import LabelingPolicy, Promise
 from nzc.labeling.ledger import Ledger

@@ -340,7 +340,9 @@ def test_noise_that_is_not_what_its_law_or_its_class_says_is_refused(noise, reas
 def test_a_bound_that_is_proved_for_laplace_noise_alone_is_not_lent_to_another():
     """One label costs a pure 2γ with either. Laplace noise composes better, as ties are rare."""
     lent = NoisyArgmax(Own(stats.laplace(), LaplaceNoise(1 / UNIT).worst_case))
-    plain = NoisyArgmax(Own(stats.laplace(), lambda shift: pure_cost(2 * shift / UNIT, pures=2)))
+    plain = NoisyArgmax(
+        Own(stats.laplace(), lambda shift: pure_cost(2 * shift / UNIT, pure_parts=2))
+    )
     assert lent.worst_case_epsilon(100, 1e-5) == plain.worst_case_epsilon(100, 1e-5)
 
 

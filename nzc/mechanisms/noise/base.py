@@ -67,8 +67,8 @@ class Noise(ABC):
 
     def own_cells(self, records: int) -> tuple[int, WorstCaseCost]:
         """Return what all labels cost in `OwnCells`: a count, and the cost of each."""
-        if self.concentrated:  # `shown` is of moved votes of many queries
-            return 1, replace(self.worst_case(records), shown=None)
+        if self.concentrated:  # `hint` is of moved votes of many queries
+            return 1, replace(self.worst_case(records), hint=None)
         # Two counts change, each by less than a moved vote.
         return 2, self.worst_case(1) if records == 1 else UNBOUNDED
 

@@ -9,8 +9,9 @@ from numpy.random import Generator
 from scipy.special import log_ndtr
 
 from nzc.accounting.data_dependent import DataDependentBound, gaussian_bound
-from nzc.accounting.data_independent import Kind, Shown, WorstCaseCost, gaussian_cost
+from nzc.accounting.data_independent import WorstCaseCost, gaussian_cost
 from nzc.accounting.exact_noise import NORMAL, ExactNoise
+from nzc.accounting.kinds import Hint, Kind
 from nzc.mechanisms.noise.base import Shape
 from nzc.mechanisms.noise.continuous import ContinuousNoise
 from nzc.types import Floats
@@ -78,7 +79,7 @@ class GaussianNoise(ContinuousNoise):
         cost = gaussian_cost(np.sqrt(2) * shift / self.sigma)
         if shift != 1:
             return cost
-        return replace(cost, shown=Shown(Kind.LABEL, cost.mu))
+        return replace(cost, hint=Hint(Kind.LABEL, cost.mu))
 
     @property
     def bound(self) -> DataDependentBound:

@@ -7,8 +7,9 @@ import numpy as np
 from numpy.random import Generator
 
 from nzc.accounting.data_dependent import DataDependentBound, laplace_bound
-from nzc.accounting.data_independent import Kind, Shown, WorstCaseCost, pure_cost
+from nzc.accounting.data_independent import WorstCaseCost, pure_cost
 from nzc.accounting.exact_noise import LAPLACE
+from nzc.accounting.kinds import Hint, Kind
 from nzc.mechanisms.noise.base import ScaledNoise, Shape
 from nzc.mechanisms.noise.continuous import ContinuousNoise, panels
 from nzc.types import Floats
@@ -31,10 +32,10 @@ class LaplaceNoise(ScaledNoise, ContinuousNoise):
 
     def worst_case(self, shift: float) -> WorstCaseCost:
         """A label follows from noisy counts: some rise by `shift` in all, others fall as much."""
-        cost = pure_cost(2 * self.gamma * shift, pures=2)
+        cost = pure_cost(2 * self.gamma * shift, pure_parts=2)
         if shift != 1:
             return cost
-        return replace(cost, shown=Shown(Kind.LAPLACE, self.gamma))
+        return replace(cost, hint=Hint(Kind.LAPLACE, self.gamma))
 
     @property
     def unit(self) -> float:
