@@ -81,20 +81,11 @@ class Promise:
         """How many queries each round asks at most."""
         return [planned.size for planned in self.rounds]
 
-    @property
-    def mechanisms(self) -> list[NoisyArgmax]:
-        """The mechanism of each round."""
-        return [planned.mechanism for planned in self.rounds]
-
     @cached_property
     def descriptions(self) -> list[str]:
         """The mechanism of each round with the source of its code, as JSON."""
-        return [json.dumps(describe(mechanism), sort_keys=True) for mechanism in self.mechanisms]
-
-    @property
-    def filters(self) -> list[PrivacyFilter]:
-        """The privacy filter of each round."""
-        return [planned.filter for planned in self.rounds]
+        described = [describe(planned.mechanism) for planned in self.rounds]
+        return [json.dumps(facts, sort_keys=True) for facts in described]
 
     @property
     def epsilon(self) -> float:

@@ -125,7 +125,7 @@ def _play(
 def _outcomes(session: LabelingSession, run: Run, laws: Laws) -> Iterator[Outcome]:
     """Run the session for all labels that its mechanisms may draw."""
     labels = [0, 1]
-    if any(mechanism.screen is not None for mechanism in session.promise.mechanisms):
+    if any(planned.mechanism.screen is not None for planned in session.promise.rounds):
         labels.append(ABSTAIN)
     costs: dict[tuple[tuple[int, int], ...], float] = {}  # many ask and answer equally many
     for drawn in product(labels, repeat=sum(run.sizes)):
