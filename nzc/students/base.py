@@ -119,7 +119,9 @@ class Student(ABC):
     threshold: Threshold = None
     by_lightning: ClassVar[bool] = True  # whether `fit` may use its `trainer`
 
-    def check(self, shape: tuple[int, ...], classes: int, trainer: TrainerSettings) -> None:  # noqa: B027
+    def check(  # noqa: B027
+        self, shape: tuple[int, ...], classes: int, trainer: TrainerSettings
+    ) -> None:
         """Raise InputError where it cannot learn from rows of this shape; by default it can."""
 
     def decided(self, student: FittedStudent, public: AnyArray) -> FittedStudent:

@@ -592,7 +592,7 @@ def test_people_on_both_sides_are_refused_dropped_or_allowed(files: Path, by: st
     shared = records.person.unique()[:10]
     _change("new.csv", lambda table: table.assign(person=[*shared[:9], *table.person[9:]]))
     _change("test.csv", lambda table: table.assign(person=[*shared[1:], *table.person[9:]]))
-    with pytest.raises(InputError, match=r"^overlap=refuse.* 9 are in public rows"):
+    with pytest.raises(InputError, match=r"^overlap=refuse.* 10 are in public rows"):
         _table(**settings).check()
     assert len(_table(**settings, overlap="allow").load().private) == 400
     dropped = _table(**settings, overlap="drop").load()
