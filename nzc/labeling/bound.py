@@ -1,8 +1,9 @@
 """What a session promises before a vote is seen: what it may release, and the ε that this costs.
 
 A session asks in rounds. Each `Round` has its size, its mechanism, and a privacy filter that keeps
-the budget. The published ε of a run is `Promise.epsilon`: NoisyArgmax.promise →
-Cost.data_independent → data_independent.compose.
+the budget. The published ε of a run is `Promise.epsilon` (NoisyArgmax.promise →
+Cost.data_independent → data_independent.compose), or with bound=sanitised a drawn one
+(`Promise.published`).
 """
 
 import json
