@@ -62,7 +62,10 @@ class Noise(ABC):
         return np.asarray((scores + self.sample(scores.shape, rng) * scale[:, None]).argmax(axis=1))
 
     def worst_case(self, shift: float) -> WorstCaseCost:
-        """Return a label's cost for any votes, where a vote shifts each count by ≤ `shift`."""
+        """Return a label's cost for any votes.
+
+        Where a vote moves, counts rise by `shift` in all, and others fall by as much.
+        """
         return UNBOUNDED
 
     def own_cells(self, records: int) -> tuple[int, WorstCaseCost]:
