@@ -54,7 +54,7 @@ class Ran(NamedTuple):
 
     @property
     def result(self) -> dict[str, Any]:
-        """The folder of the newest run."""
+        """The result of the newest run."""
         return self.results[-1]
 
 
