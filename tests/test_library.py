@@ -23,7 +23,7 @@ from omegaconf.basecontainer import BaseContainer
 import nzc
 from nzc.accounting.rdp import ORDERS
 from nzc.app.library import as_overrides
-from nzc.runs import checks as prepare
+from nzc.data import cache
 from nzc.validation import InputError
 
 VOTES = np.array([[200, 30, 20], [120, 100, 30], [125, 125, 0]])
@@ -325,7 +325,7 @@ def test_a_run_from_python_leaves_no_state_behind(
         TEACHERS, tracking=None, student={"steps": 30}, aggregator="mine", queries=50, figures=False
     )
     assert _state() == before
-    assert not prepare._loaded  # nor private records, in memory or in a temporary file
+    assert not cache._loaded  # nor private records, in memory or in a temporary file
     assert isinstance(result, nzc.RunResult)
     assert result.epsilon.exact is not None
     assert result.folder is not None

@@ -20,10 +20,10 @@ from nzc.mechanisms import NoisyArgmax
 from nzc.representation import Representation
 from nzc.runs.layout import flatten
 from nzc.runs.own_metric import TAKES, OwnMetric
-from nzc.runs.result import is_taken
+from nzc.runs.quantities import is_taken
 from nzc.students import Student
 from nzc.teachers import Teachers
-from nzc.tracking import Tracker
+from nzc.tracking import MLflow
 from nzc.training.trainer import TrainerSettings
 from nzc.validation import InputError, from_pydantic, in_a_line, one_of
 
@@ -35,7 +35,7 @@ KINDS: dict[str, type] = {
     "aggregator": NoisyArgmax,
     "student": Student,
     "trainer": TrainerSettings,
-    "tracking": Tracker,
+    "tracking": MLflow,
 }
 #: Groups that may make nothing.
 _OPTIONAL = ("dataset", "representation", "student", "tracking")

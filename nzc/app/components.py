@@ -16,11 +16,12 @@ from nzc.app.build import build, build_metrics, check_config
 from nzc.app.config import name_of_people, names_of
 from nzc.app.keys import refuse_unknown_keys
 from nzc.data import LABEL
+from nzc.data.cache import check_data
 from nzc.labeling.bound import LabelingPolicy
 from nzc.labeling.group_budgets import Share, shares
 from nzc.labeling.query_selection import QuerySelection
 from nzc.mechanisms import Adjacency, NoisyArgmax
-from nzc.runs.checks import RunComponents, check_data, load_for
+from nzc.runs.checks import RunComponents, load_for
 from nzc.storage.predictions import PredictionStore
 from nzc.teachers import Teachers
 from nzc.validation import InputError, within

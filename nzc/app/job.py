@@ -20,10 +20,11 @@ from nzc.app.build import build, run_params, without_hydra
 from nzc.app.components import build_components
 from nzc.app.config import experiment_of, names_of, shows_private
 from nzc.app.errors import TRACEBACK, error_line
+from nzc.data.cache import forget_data
 from nzc.labeling.randomness import SYSTEM
 from nzc.progress import say_stage
 from nzc.runs import pipeline
-from nzc.runs.checks import PreparedRun, forget_data
+from nzc.runs.checks import PreparedRun
 from nzc.runs.checks import prepare as prepare_run
 from nzc.runs.formatting import show
 from nzc.runs.layout import (
@@ -40,7 +41,7 @@ from nzc.runs.summary import result_line, result_table
 from nzc.storage.files import OwnFolder, require_own, require_writable
 from nzc.storage.predictions import STORED
 from nzc.sweeps.jobs import job_name
-from nzc.tracking import Tracker, read_record, tracked, tracked_name, wait_at_most
+from nzc.tracking import MLflow, read_record, tracked, tracked_name, wait_at_most
 from nzc.validation import InputError
 
 
@@ -137,10 +138,10 @@ def _require_publishable(run: PreparedRun) -> None:
         raise InputError("tracking.private", False, f"must be true: {why}")
 
 
-def build_tracker(cfg: DictConfig) -> Tracker | None:
+def build_tracker(cfg: DictConfig) -> MLflow | None:
     """Return the tracker; None for tracking=none."""
     wait_at_most(cfg.wait)
-    tracker: Tracker | None = build(cfg, "tracking")
+    tracker: MLflow | None = build(cfg, "tracking")
     return tracker
 
 

@@ -27,7 +27,7 @@ from nzc.app.job import run_single
 from nzc.app.main import do_job
 from nzc.app.overrides import check_overrides
 from nzc.app.sweep import JobsFailed
-from nzc.runs.checks import forget_data
+from nzc.data.cache import forget_data
 from nzc.runs.result import RunResult
 from nzc.storage.files import PRIVATE
 from nzc.validation import InputError

@@ -22,8 +22,8 @@ from nzc.app.config import experiment_of, shows_private
 from nzc.app.errors import Stop, error_line, input_error, reported
 from nzc.app.job import build_tracker
 from nzc.app.keys import refuse_unknown_keys
+from nzc.data.cache import forget_data
 from nzc.runs import layout
-from nzc.runs.checks import forget_data
 from nzc.runs.formatting import optional, show
 from nzc.storage.files import OwnFolder, require_own
 from nzc.sweeps.jobs import JOBS, is_seed, job_folders, write_jobs

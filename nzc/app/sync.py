@@ -10,7 +10,7 @@ from omegaconf import OmegaConf
 
 from nzc.app.errors import Parser
 from nzc.runs.layout import SWEEP
-from nzc.tracking import MLflow, Tracker, cause, send, unsent, wait_at_most
+from nzc.tracking import MLflow, cause, send, unsent, wait_at_most
 from nzc.validation import InputError, positive
 
 #: The settings of the tracker that are read from a stored configuration.
@@ -47,7 +47,7 @@ def sync(arguments: list[str]) -> int:
     return int(failed > 0)
 
 
-def _stored_tracker(folder: Path, uri: str | None) -> Tracker:
+def _stored_tracker(folder: Path, uri: str | None) -> MLflow:
     """Return the tracker of the run or sweep in `folder`, which may be a stranger's.
 
     Its values are plain ones, and never name a class. `uri` of the command line replaces that of

@@ -6,9 +6,6 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from nzc.data import UNKNOWN, Dataset, DataSplits
-from nzc.data.cache import _loaded as _loaded
-from nzc.data.cache import check_data as check_data
-from nzc.data.cache import forget_data as forget_data
 from nzc.data.cache import load
 from nzc.labeling.bound import LabelingPolicy, Promise
 from nzc.labeling.group_budgets import total_weight, weigh

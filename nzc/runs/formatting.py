@@ -9,7 +9,6 @@ from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
 
 from rich.console import Console
 
-from nzc.runs.metrics import RECALL as RECALL
 from nzc.runs.quantities import QUANTITIES, quantity_of
 from nzc.validation import in_a_line
 

@@ -19,7 +19,6 @@ from nzc.data import splits
 from nzc.runs.layout import RESULT, flatten, with_infinity
 from nzc.runs.metrics import Metrics
 from nzc.runs.quantities import QUANTITIES, Stage, quantity_of, tracked_as
-from nzc.runs.quantities import is_taken as is_taken
 from nzc.storage.files import write_private
 from nzc.teachers import base
 from nzc.types import Floats, Ints, StageLog

@@ -12,14 +12,11 @@ from nzc.tracking.record import (
 )
 from nzc.tracking.settings import MLflow
 
-Tracker = MLflow
-
 # MLflow would send usage data of private work.
 os.environ.setdefault("MLFLOW_DISABLE_TELEMETRY", "true")
 
 __all__ = [
     "MLflow",
-    "Tracker",
     "cause",
     "read_record",
     "send",
