@@ -28,7 +28,6 @@ from nzc.validation import InputError
 
 __all__ = ["GroundTruth", "NoisyArgmax", "NoisyCounts"]
 
-_UNSTATED: Floats = np.empty(0)  # stands for `student_probs` that the caller of `cost` left out
 #: Seeded noise of larger counts is drawn exactly, in votes.
 _COARSE = 2.0**20
 
