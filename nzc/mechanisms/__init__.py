@@ -9,6 +9,7 @@ from nzc.mechanisms import (
     cost,
     noise,
     noisy_argmax,
+    noisy_sums,
     presets,
     screen,
     sparse_vector,
@@ -18,6 +19,7 @@ from nzc.mechanisms.adjacency import *
 from nzc.mechanisms.cost import *
 from nzc.mechanisms.noise import *
 from nzc.mechanisms.noisy_argmax import *
+from nzc.mechanisms.noisy_sums import *
 from nzc.mechanisms.presets import *
 from nzc.mechanisms.screen import *
 from nzc.mechanisms.sparse_vector import *
@@ -28,6 +30,7 @@ __all__ = (
     + cost.__all__
     + noise.__all__
     + noisy_argmax.__all__
+    + noisy_sums.__all__
     + presets.__all__
     + screen.__all__
     + sparse_vector.__all__

@@ -11,7 +11,7 @@ from nzc.mechanisms.noise.base import Noise
 from nzc.types import Floats, Ints
 from nzc.validation import not_negative, one_of, whole
 
-__all__ = ["Abstentions", "Adjacency", "Boost", "OwnCells", "OwnLabels"]
+__all__ = ["Abstentions", "Adjacency", "Boost", "OwnCells", "OwnLabels", "Vectors"]
 
 #: The gaps above which Δ is without c, by the kind of sensitivity.
 _CLEAR = {"constant": -1.0, "global": np.inf, "local": 2.0, "smooth": 3.0}
@@ -190,3 +190,19 @@ class OwnLabels(OwnCells):
 
     def __post_init__(self) -> None:
         whole("per_group", self.records, 1, 1, "where labels alone are private")
+
+
+@dataclass(frozen=True)
+class Vectors(Adjacency):
+    """A unit of privacy adds one vector to a sum, at most 2·`weight` from any other it might add.
+
+    So one replaced unit moves the whole sum by at most 2·`weight` in the l2 norm.
+    """
+
+    weight: int = 1
+    everywhere: ClassVar[bool] = False
+    voters: ClassVar[str] = "records"
+    rows: ClassVar[str] = "every entry of one matrix of sums"  # type: ignore[misc]
+
+    def times(self, weight: int) -> "Vectors":
+        return Vectors(self.weight * weight)

@@ -20,7 +20,7 @@ from nzc.accounting.own_cells import JointCost, known_cost, own_cells_cost
 from nzc.accounting.privacy_filter import CLOSED, OPEN, PrivacyFilter, gaussian_filter, renyi_filter
 from nzc.accounting.rdp import ORDERS
 from nzc.accounting.sampling import sampled
-from nzc.mechanisms.adjacency import FAR, OwnCells, OwnLabels
+from nzc.mechanisms.adjacency import FAR, OwnCells, OwnLabels, Vectors
 from nzc.mechanisms.neighbourhoods import (
     HistogramBatch,
     Mechanism,
@@ -69,6 +69,8 @@ def _label(mechanism: Mechanism, labels: int) -> tuple[int, WorstCaseCost]:
     cost = mechanism.boost.worst_case(noise)
     if mechanism.delta_cost is not None:
         return labels, FREE
+    if isinstance(adjacency, Vectors):  # all labels follow from one sum
+        return min(labels, 1), gaussian_cost(2 * adjacency.weight / noise.unit)
     if isinstance(adjacency, OwnCells):  # all labels cost as much as those of one query
         changes = adjacency.changes
         if plain and changes > 1:

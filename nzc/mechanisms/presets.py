@@ -6,12 +6,13 @@ Their arguments are the keys of conf/aggregator.
 from nzc.mechanisms.adjacency import Boost
 from nzc.mechanisms.noise import ExponentialNoise, GaussianNoise, GumbelNoise, LaplaceNoise, NoNoise
 from nzc.mechanisms.noisy_argmax import NoisyArgmax, NoisyCounts
+from nzc.mechanisms.noisy_sums import NoisySums
 from nzc.mechanisms.screen import InteractiveScreen, StabilityScreen, ThresholdScreen
 from nzc.mechanisms.sparse_vector import SparseScreen
 
 __all__ = [
     "NZC", "Confident", "Counts", "CountsGaussian", "GNMax", "Gumbel", "Interactive", "LNMax",
-    "NZCGaussian", "PermuteAndFlip", "Plurality", "SparseStable", "Stable",
+    "NZCGaussian", "PermuteAndFlip", "Plurality", "SparseStable", "Stable", "Sums",
 ]  # fmt: skip
 
 
@@ -43,6 +44,14 @@ def Counts(gamma: float) -> NoisyCounts:
 def CountsGaussian(sigma: float) -> NoisyCounts:
     """Release n + N(0, σ²), rounded: whole noisy histograms."""
     return NoisyCounts(GaussianNoise(sigma))
+
+
+def Sums(sigma: float) -> NoisySums:
+    """Release a sum of bounded vectors plus N(0, σ²): sufficient statistic perturbation.
+
+    `sigma` is in lengths of one record's vector (Ferrando and Sheldon 2025, arXiv 2405.15002).
+    """
+    return NoisySums(GaussianNoise(sigma))
 
 
 def PermuteAndFlip(gamma: float) -> NoisyArgmax:

@@ -37,6 +37,7 @@ class GaussianNoise(ContinuousNoise):
         "labels, ThresholdScreen": "Confident",
         "labels, InteractiveScreen": "Interactive",
         "counts": "CountsGaussian",
+        "sums": "Sums",
     }
 
     def __post_init__(self) -> None:

@@ -1,0 +1,270 @@
+"""Softmax regression from noisy sums: public rows give the other side of its likelihood equation.
+
+    E_public[(softmax(Wφ) − g) ⊗ φ] = E_private[(y − g) ⊗ φ], which is released with noise
+
+Everything here is post-processing of released sums, so it costs nothing further. The field calls it
+sufficient statistic perturbation (Ferrando and Sheldon 2025, arXiv 2405.15002); here public rows
+replace every other statistic, so noise touches features × classes numbers only.
+"""
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from scipy.sparse import csr_array
+from scipy.special import softmax
+
+from nzc.teachers.sums import code_reach, counts_reach, scale_of
+from nzc.types import Floats, Ints
+
+#: Of the cost (μ²), the share of the class counts; the matrix of features has the rest.
+COUNTS_SHARE = 0.05
+#: Widths of the prior of weights, among which the released matrix chooses.
+_WIDTHS = np.geomspace(0.03, 300, 60)
+#: Of the prior of the intercepts, which the class counts decide.
+_FREE = 1e4
+#: How often labels of public persons are drawn, to know how much of their vectors is cut. The model
+#: decides the labels, so both are found in turn, until probabilities change by less than _STILL.
+_DRAWS = 4
+_ROUNDS = 10
+_STILL = 1e-3
+
+
+@dataclass(frozen=True, repr=False)
+class PublicRows:
+    """The public rows as the sums see rows.
+
+    features  [rows, features], of length 1 at most
+    persons   [rows] numbers from 0; None: it is not known whom a row is about
+    """
+
+    features: Floats
+    persons: Ints | None = None
+
+    @cached_property
+    def most(self) -> float | None:
+        """So many records of a person count in full: as many as 95 % of the rows' persons have."""
+        if self.persons is None:
+            return None
+        return float(np.quantile(np.bincount(self.persons)[self.persons], 0.95))
+
+
+@dataclass(frozen=True, repr=False)
+class ReleasedCounts:
+    """Noisy class counts, and what follows from them."""
+
+    counts: Floats  # [classes]
+    noise_std: float  # of one count
+    least: float  # as many records as there are for sure
+    known: bool  # whether there are exactly so many
+
+    @classmethod
+    def of(
+        cls, released: Ints, noise_std: float, most: float | None, least: float, known: bool
+    ) -> "ReleasedCounts":
+        """Return the counts of what was released in multiples of 1/UNIT.
+
+        noise_std  of the released numbers
+        """
+        scale = scale_of(len(released), counts_reach(most))
+        return cls(released / scale, noise_std / scale, least, known)
+
+    @property
+    def total(self) -> float:
+        """How many records there are."""
+        return self.least if self.known else max(self.least, float(self.counts.sum()))
+
+    @property
+    def shares(self) -> Floats:
+        """The share of each class, [classes]."""
+        shares = np.maximum(self.counts / self.total, 1e-3 / len(self.counts))
+        return shares / shares.sum()
+
+    @property
+    def guess(self) -> Floats:
+        """Probabilities that centre labels: the shares, but none that noise may hide."""
+        classes = len(self.counts)
+        least = min(0.5 / classes, 3 * self.noise_std / self.total)
+        guess = np.maximum(self.counts / self.total, least)
+        return guess / guess.sum()
+
+    @property
+    def code(self) -> Floats:
+        """The vector of each class [classes, classes − 1], the label less the guess."""
+        return (np.eye(len(self.counts)) - self.guess) @ contrasts(len(self.counts))
+
+
+@dataclass(frozen=True, repr=False)
+class ReleasedMoments:
+    """The noisy matrix, over the number of records: E[φ ⊗ code[y]]."""
+
+    means: Floats  # [features, columns]
+    noise_std: float  # of one mean
+
+    @classmethod
+    def of(
+        cls, released: Ints, noise_std: float, counts: ReleasedCounts, labels_only: bool
+    ) -> "ReleasedMoments":
+        """Return the means of what was released in multiples of 1/UNIT, as with the counts."""
+        scale = scale_of(released.size, code_reach(counts.code, labels_only)) * counts.total
+        return cls(released / scale, noise_std / scale)
+
+
+@dataclass(frozen=True, repr=False)
+class LinearModel:
+    """logits = features @ weights + bias."""
+
+    weights: Floats  # [features, classes]
+    bias: Floats  # [classes]
+
+    def probabilities(self, features: Floats) -> Floats:
+        """Return class probabilities [rows, classes]."""
+        return np.asarray(softmax(features @ self.weights + self.bias, axis=1))
+
+
+def fit(
+    public: PublicRows, counts: ReleasedCounts, moments: ReleasedMoments, seed: int
+) -> LinearModel:
+    """Return the softmax regression that public rows, sums and the known noise determine.
+
+    seed  of drawn labels, which tell how much of persons' vectors is cut
+    """
+    equation = _Equation(public.features, counts, moments)
+    model = equation.solve()
+    if public.persons is None:
+        return model
+    probs = model.probabilities(public.features)
+    for _ in range(_ROUNDS):
+        rng = np.random.default_rng([seed, 5])
+        kept = shares_kept(public.features, public.persons, probs, counts.code, rng)
+        model = equation.solve(kept, model)
+        before = probs
+        probs = model.probabilities(public.features)
+        if np.abs(probs - before).mean() < _STILL:
+            break
+    return model
+
+
+class _Equation:
+    """The likelihood equation, solved as a least-squares problem: residuals by their noise.
+
+    |E_public[φ ⊗ code·p] − M|²/s² + |W|²/τ², in the directions in which public rows vary. The
+    intercepts follow from the class counts in the same way.
+    """
+
+    def __init__(self, features: Floats, counts: ReleasedCounts, moments: ReleasedMoments) -> None:
+        self.counts = counts
+        self.noise_std = moments.noise_std
+        self.contrasts = contrasts(len(counts.counts))
+        spread, directions = np.linalg.eigh(features.T @ features / len(features))
+        self.spread = spread.clip(0)
+        self.directions = directions
+        self.rows = np.column_stack([features @ directions, np.ones(len(features))])
+        self.means = directions.T @ moments.means
+        self.width = self._width()
+
+    def _width(self) -> float:
+        """Return the width τ of the prior under which the released matrix is the likeliest.
+
+        To first order in W the matrix is N(0, τ²λ²a² + s²) in each direction, λ being the variance
+        of public rows and a that of labels.
+        """
+        guess = self.counts.guess
+        labels = self.contrasts.T @ (np.diag(guess) - np.outer(guess, guess)) @ self.contrasts
+        variances, directions = np.linalg.eigh(labels)
+        squares = (self.means @ directions) ** 2
+        slopes = np.outer(self.spread, variances)
+        expected = [(width * slopes) ** 2 + self.noise_std**2 for width in _WIDTHS]
+        likelihoods = [-(np.log(v) + squares / v).sum() for v in expected]
+        return float(_WIDTHS[int(np.argmax(likelihoods))])
+
+    def solve(self, kept: Floats | None = None, start: LinearModel | None = None) -> LinearModel:
+        """Return the model.
+
+        kept   [rows, classes] the share of a row's vector that is left if it has that class;
+               None: all
+        start  where to start; None: the same probabilities everywhere
+        """
+        from scipy.optimize import minimize  # takes a fifth of a second to import
+
+        counts = self.counts
+        code = counts.code
+        rows = len(self.rows)
+        columns = self.contrasts.shape[1]
+        if kept is None:
+            kept = np.ones((rows, len(code)))
+        noise = np.append(
+            np.full(len(self.spread), self.noise_std), counts.noise_std / counts.total
+        )
+        precision = noise[:, None] ** -2.0
+        prior = np.append(np.full(len(self.spread), self.width), _FREE)[:, None] ** -2.0
+        target = np.vstack([self.means, counts.shares @ code])
+        variance = np.trace(code.T @ (counts.guess[:, None] * code)) / columns
+        slopes = np.append(self.spread, 1.0)[:, None] * variance
+        scale = (precision * slopes**2 + prior) ** -0.5  # makes all directions alike to the solver
+        centre = np.zeros((len(scale), columns))
+        centre[-1] = np.log(counts.shares) @ self.contrasts
+
+        def loss(point: Floats) -> tuple[float, Floats]:
+            weights = point.reshape(centre.shape) * scale
+            probs = softmax(self.rows @ weights @ self.contrasts.T, axis=1)
+            residual = self.rows[:, :-1].T @ (probs * kept @ code) / rows
+            residual = np.vstack([residual, probs.mean(axis=0) @ code]) - target
+            apart = weights - centre
+            value = (precision * residual**2).sum() + (prior * apart**2).sum()
+            push = precision * residual
+            by_class = (self.rows[:, :-1] @ push[:-1] @ code.T) * kept + push[-1] @ code.T
+            by_logit = probs * (by_class - (probs * by_class).sum(axis=1, keepdims=True)) / rows
+            gradient = self.rows.T @ by_logit @ self.contrasts + prior * apart
+            return value / 2, (gradient * scale).ravel()
+
+        first = centre if start is None else self._turned(start)
+        found = minimize(
+            loss,
+            (first / scale).ravel(),
+            jac=True,
+            method="L-BFGS-B",
+            options={"maxiter": 500, "ftol": 1e-10, "gtol": 1e-4},
+        )
+        weights = found.x.reshape(centre.shape) * scale @ self.contrasts.T
+        return LinearModel(self.directions @ weights[:-1], weights[-1])
+
+    def _turned(self, model: LinearModel) -> Floats:
+        """Return the weights of a model as `solve` has them."""
+        rows = np.vstack([self.directions.T @ model.weights, model.bias])
+        return rows @ self.contrasts
+
+
+def shares_kept(
+    features: Floats, persons: Ints, probs: Floats, code: Floats, rng: np.random.Generator
+) -> Floats:
+    """Return the share of a row's vector that is left, if it has a class, [rows, classes].
+
+    Vectors of a person together are cut to the longest one of a record. How much is cut depends on
+    the labels of the person's other rows, which are drawn from `probs` [rows, classes].
+    """
+    rows, classes = probs.shape
+    longest = np.linalg.norm(code, axis=1).max()
+    products = code @ code.T
+    squares = (features**2).sum(axis=1)
+    members = csr_array((np.ones(rows), (persons, np.arange(rows))))
+    kept = np.zeros((rows, classes))
+    for _ in range(_DRAWS):
+        drawn = (rng.random((rows, 1)) > probs.cumsum(axis=1)[:, :-1]).sum(axis=1)
+        with_classes = np.zeros((rows, classes))  # φ · the sum over the person's rows of a class
+        for label in range(classes):
+            of_class = members @ (features * (drawn == label)[:, None])
+            with_classes[:, label] = np.einsum("nd,nd->n", features, of_class[persons])
+        inner = with_classes @ products  # of the person's matrix and φ ⊗ code, by class
+        own = np.take_along_axis(inner, drawn[:, None], axis=1)
+        whole = (members @ own)[persons]
+        apart = products.diagonal() - 2 * products[drawn] + products.diagonal()[drawn][:, None]
+        lengths = whole + 2 * (inner - own) + squares[:, None] * apart
+        kept += np.minimum(1, longest / np.sqrt(np.maximum(lengths, longest**2))) / _DRAWS
+    return kept
+
+
+def contrasts(classes: int) -> Floats:
+    """Return an orthonormal basis [classes, classes − 1] of all that adds to 0 over the classes."""
+    basis, _ = np.linalg.qr(np.eye(classes) - 1 / classes)
+    return np.asarray(basis[:, :-1])

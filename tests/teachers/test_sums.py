@@ -1,0 +1,94 @@
+"""Sums of vectors: what one unit of privacy may change, whatever the records."""
+
+from itertools import combinations, product
+
+import numpy as np
+import pytest
+
+from nzc.labeling.sums import contrasts
+from nzc.mechanisms.noisy_sums import UNIT
+from nzc.teachers.sums import PrivateSums, code_reach, scale_of
+
+#: Features that lie as far apart as they can, one that is too long, and none.
+PLACES = np.array([[1.0, 0.0], [-1.0, 0.0], [0.6, 0.8], [-3.0, 4.0], [0.0, 0.0]])
+RECORDS = list(product(range(len(PLACES)), range(3)))
+CODES = [
+    (np.eye(3) - guess) @ contrasts(3)
+    for guess in ([1 / 3, 1 / 3, 1 / 3], [0.9, 0.09, 0.01], [0.5, 0.5, 0.0])
+]
+
+
+def _sums(units: list[list[tuple[int, int]]], **settings: object) -> PrivateSums:
+    """Return the sums of units of privacy, which are lists of (place, label)."""
+    records = [(number, *record) for number, unit in enumerate(units) for record in unit]
+    persons, places, labels = np.array(records).T
+    of_persons = persons if max(map(len, units)) > 1 or "most" in settings else None
+    return PrivateSums(PLACES[places], labels, 3, persons=of_persons, **settings)  # type: ignore[arg-type]
+
+
+def _distance(first: PrivateSums, second: PrivateSums, code: np.ndarray) -> float:
+    """Return by how much the two releases differ at most, in units."""
+    counts = np.linalg.norm(first.class_counts() - second.class_counts())
+    matrix = np.linalg.norm(first.matrix(code) - second.matrix(code))
+    return float(max(counts, matrix) / UNIT)
+
+
+@pytest.mark.parametrize("code", CODES)
+def test_a_replaced_record_moves_the_sums_by_two_at_most(code: np.ndarray) -> None:
+    rest = [[(2, 0)], [(4, 1)]]
+    distances = [
+        _distance(_sums([[first], *rest]), _sums([[second], *rest]), code)
+        for first, second in combinations(RECORDS, 2)
+    ]
+    assert 1.99 < max(distances) <= 2
+
+
+@pytest.mark.parametrize("code", CODES)
+@pytest.mark.parametrize("most", [None, 1.0, 2.5])
+def test_a_replaced_person_moves_the_sums_by_two_at_most(
+    code: np.ndarray, most: float | None
+) -> None:
+    """Also a person with a record more or fewer, or with many."""
+    persons = [[record] for record in RECORDS]
+    persons += [list(pair) for pair in combinations(RECORDS, 2)]
+    persons += [[record] * 7 for record in RECORDS]
+    rng = np.random.default_rng(0)
+    rest = [[(2, 0)], [(4, 1), (0, 2)]]
+    whole = [_sums([person, *rest], most=most) for person in persons]
+    counts = np.array([sums.class_counts() for sums in whole])
+    matrices = np.array([sums.matrix(code).ravel() for sums in whole])
+    for vectors in (counts, matrices):
+        apart = np.linalg.norm(vectors[:, None] - vectors, axis=2) / UNIT
+        assert apart.max() <= 2
+    assert np.linalg.norm(matrices[:, None] - matrices, axis=2).max() / UNIT > 1.5
+    order = rng.permutation(3)  # the order of persons changes nothing, to the last digit
+    moved = _sums([[persons[20], *rest][at] for at in order], most=most)
+    assert (moved.matrix(code) == _sums([persons[20], *rest], most=most).matrix(code)).all()
+
+
+@pytest.mark.parametrize("code", CODES)
+def test_a_changed_label_moves_the_sums_by_two_at_most(code: np.ndarray) -> None:
+    rest = [[(2, 0)], [(4, 1)]]
+    distances = []
+    for place in range(len(PLACES)):
+        same = [_sums([[(place, label)], *rest], labels_only=True) for label in range(3)]
+        distances += [_distance(first, second, code) for first, second in combinations(same, 2)]
+    assert 1.99 < max(distances) <= 2
+
+
+def test_a_weight_counts_a_unit_more_often() -> None:
+    units = [[(0, 0)], [(2, 1)]]
+    often = _sums(units, weights=np.array([3, 1]))
+    plain = _sums([[(0, 0)], [(0, 0)], [(0, 0)], [(2, 1)]])
+    assert (often.matrix(CODES[0]) == plain.matrix(CODES[0])).all()
+    assert (often.class_counts() == plain.class_counts()).all()
+
+
+def test_sums_are_those_of_real_numbers() -> None:
+    rng = np.random.default_rng(1)
+    features = rng.normal(size=(500, 4)) / 4
+    features /= np.maximum(1, np.linalg.norm(features, axis=1, keepdims=True))
+    labels = rng.integers(3, size=500)
+    sums = PrivateSums(features, labels, 3).matrix(CODES[1])
+    sums = sums / scale_of(8, code_reach(CODES[1], labels_only=False))
+    assert np.abs(sums - features.T @ CODES[1][labels]).max() < 500 * 1e-7
