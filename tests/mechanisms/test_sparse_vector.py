@@ -6,7 +6,7 @@ import brute
 import numpy as np
 import pytest
 from conftest import published_votes
-from scipy.stats import binom, gamma, gumbel_r
+from scipy.stats import binom, gumbel_r
 
 from nzc.accounting.rdp import ORDERS
 from nzc.mechanisms import ABSTAIN, GaussianNoise, NoisyArgmax, NoNoise, SparseScreen, SparseStable
@@ -69,7 +69,7 @@ def test_delta_of_short_runs_is_never_above_the_stated_one(setting):
     mechanism = sparse(*setting)
     rng = np.random.default_rng(0)
     deltas = (1e-6, 1e-4, 1e-2, 0.1, 0.3, 0.6, 0.9)
-    choices = [(adaptive(rng, PAIRS), queries) for queries in (1, 2, 3) for _ in range(40)]
+    choices = [(adaptive(rng, PAIRS), queries) for queries in (1, 2, 3) for _ in range(20)]
     choices += [(lambda outcome, pair=pair: pair, 3) for pair in PAIRS]
     laws = [(law_of(mechanism, choose, queries), queries) for choose, queries in choices]
     finite = 0
@@ -121,26 +121,6 @@ def test_thousands_of_equal_queries(scale, cutoff, distance):
         assert brute.leak(here, [there], epsilon) + delta_cost(mechanism, queries) <= delta
 
 
-@pytest.mark.parametrize(
-    ("scale", "cutoff", "slack"),
-    [(13.0, 1, 1.4), (13.0, 25, 1.15), (13, 250, 1.1), (50, 250, 1.12)],
-)
-def test_the_bound_is_nearly_reached(scale, cutoff, slack):
-    """In the limit of step 1's equality.
-
-    That is the time of the cutoff-th event of a Poisson process of rate e^(−1/b), or 1.
-    """
-    mechanism = sparse(4 * scale, scale, cutoff)
-    rate = np.exp(-1 / scale)
-    epsilon = mechanism.worst_case_epsilon(10**6, 1e-5)
-
-    def reached(epsilon):
-        start = (epsilon - cutoff * np.log(rate)) / (1 - rate)
-        return gamma.sf(start * rate, cutoff) - np.exp(epsilon) * gamma.sf(start, cutoff)
-
-    assert reached(epsilon) <= 1e-5 - delta_cost(mechanism, 10**6) < reached(epsilon / slack)
-
-
 def test_flipped_labels_are_paid_from_delta():
     """Ties that a moved vote flips, query after query: δ = 1 − (1 − p₀)^cutoff at ε = ∞."""
     mechanism = sparse(threshold=4.0, scale=2.0, cutoff=3)
@@ -177,14 +157,6 @@ def test_the_default_noise_uses_a_tenth_of_delta(teachers, cutoff, delta):
     assert np.exp(unanimous[0, -1]) == pytest.approx(1e-2)
 
 
-@pytest.mark.parametrize(
-    "mechanism",
-    [sparse(1e100, 1e-100, 1), sparse(0.0, 1e100, 10**6)],  # the second answers where d = 0
-)
-def test_extreme_noise_has_no_finite_epsilon(mechanism):
-    assert mechanism.worst_case_epsilon(10, 1e-5) == np.inf
-
-
 def test_release_follows_the_law():
     mechanism = sparse(4.0, 2.0, 2)
     rng = np.random.default_rng(5)
@@ -193,26 +165,26 @@ def test_release_follows_the_law():
     for outcome, p, _ in runs(mechanism, lambda outcome: (votes[len(outcome)],) * 2, 3):
         padded = outcome + (ABSTAIN,) * (3 - len(outcome))
         law[padded] = law.get(padded, 0) + p
-    seen = [tuple(mechanism.release(votes, rng).tolist()) for _ in range(10_000)]
+    seen = [tuple(mechanism.release(votes, rng).tolist()) for _ in range(3_000)]
     for outcome, p in law.items():
-        assert abs(seen.count(outcome) / 10_000 - p) < 5 * np.sqrt(p / 10_000) + 1e-9, outcome
+        assert abs(seen.count(outcome) / 3_000 - p) < 5 * np.sqrt(p / 3_000) + 1e-9, outcome
     unstable = np.exp(mechanism.log_law(votes)[:, -1])
     assert unstable == pytest.approx([1 - answered(mechanism, row) for row in votes])
 
 
 def test_costs_of_a_run_are_those_of_its_reports():
     """`exact` is never above the promise, also of a long run; two runs cost twice."""
-    votes = published_votes("mnist", 500)
+    votes = published_votes("mnist", 200)
     mechanism = SparseStable(25, teachers=250, delta=1e-5)
     labels = mechanism.release(votes, np.random.default_rng(0))
     cost = mechanism.cost(votes, labels)
     epsilon = cost.epsilon(1e-5)
     assert (labels >= 0).any()
-    assert epsilon.exact <= epsilon.data_independent == mechanism.worst_case_epsilon(500, 1e-5)
-    assert (cost.rdp(ORDERS) <= renyi(mechanism, ORDERS, 500) * (1 + 1e-12)).all()
+    assert epsilon.exact <= epsilon.data_independent == mechanism.worst_case_epsilon(200, 1e-5)
+    assert (cost.rdp(ORDERS) <= renyi(mechanism, ORDERS, 200) * (1 + 1e-12)).all()
     few = mechanism.cost(votes[:10], labels[:10])
     assert few.epsilon(1e-5).exact < few.data_independent(1e-5) < epsilon.data_independent
-    doubled = SparseStable(50, 250, 2e-5, mechanism.screen.sigma1).worst_case_epsilon(500, 1e-5)
+    doubled = SparseStable(50, 250, 2e-5, mechanism.screen.sigma1).worst_case_epsilon(200, 1e-5)
     assert (cost + cost).data_independent(1e-5) == pytest.approx(doubled, rel=0.01)
 
 

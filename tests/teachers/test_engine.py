@@ -88,18 +88,7 @@ def test_a_teacher_does_not_depend_on_those_beside_it(
         assert (other == together).mean() > 0.99  # up to rounding
 
 
-def test_autocast_changes_only_the_speed(splits: DataSplits, tmp_path: Path) -> None:
-    """Autocast keeps copies of the weights, which a pass of several steps must not use again."""
-    engine = TeacherEnsemble(SETTINGS, splits, SETTINGS.shards(splits), tmp_path)
-    weights = []
-    for cached in (True, False):
-        precision = partial(torch.autocast, "cpu", torch.bfloat16, cache_enabled=cached)
-        cohort = Threads([engine.teacher(0)], 1, precision)
-        cohort.train_pass()
-        weights.append(cohort.teachers[0].network.state_dict())
-    torch.testing.assert_close(*weights, rtol=0, atol=0)
-
-
+@pytest.mark.slow
 def test_compilation_changes_only_the_speed(
     splits: DataSplits, trained: np.ndarray, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -137,7 +126,13 @@ def _cohorts(
     return Threads(alone, 2, nullcontext), Stacked(stacked)
 
 
-@pytest.mark.parametrize("network", STACKABLE)
+@pytest.mark.parametrize(
+    "network",
+    [
+        pytest.param(network, marks=pytest.mark.slow if network == "resnet32" else ())
+        for network in STACKABLE
+    ],
+)
 def test_stacked_weights_are_those_of_teachers_alone(
     large: DataSplits, tmp_path: Path, network: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -304,25 +299,6 @@ def test_what_cannot_train_on_a_shard_is_refused(
         settings.check_training(splits, PredictionStore(tmp_path), QUIET)
     with pytest.raises((ValueError, TypeError, RuntimeError)):  # it would have failed
         settings.teach(splits, QUIET, tmp_path)
-
-
-@pytest.mark.parametrize(
-    "own",
-    [
-        {},
-        {"stacked": True},
-        {"network": Asks},
-        {"network": "mlp", "batch_size": 1},
-    ],
-)
-def test_what_can_train_on_a_shard_is_accepted(
-    own: dict[str, Any], splits: DataSplits, tmp_path: Path
-) -> None:
-    settings = replace(SETTINGS, **{"network": Batches, "epochs": 1, "augment": None} | own)
-    before = torch.get_rng_state()
-    settings.check_training(splits, PredictionStore(tmp_path), QUIET)
-    assert before.equal(torch.get_rng_state())
-    settings.teach(splits, QUIET, tmp_path)
 
 
 def test_names_do_not_decide_what_is_refused(splits: DataSplits, tmp_path: Path) -> None:

@@ -43,25 +43,6 @@ def _visits(rows: int, patients: int, rng: np.random.Generator) -> Ints:
     return rng.permutation(np.searchsorted(first, np.arange(rows), side="right"))
 
 
-def _shards_of(groups: Ints, shards: list[Ints]) -> np.ndarray:
-    """Return how many shards each group touches."""
-    touched = [np.unique(groups[shard]) for shard in shards]
-    return np.bincount(np.concatenate(touched))
-
-
-def test_a_patient_belongs_to_one_teacher() -> None:
-    labels = np.zeros(60_000, np.int64)
-    groups = _visits(60_000, 20_000, np.random.default_rng(0))
-    shards = partition(labels, 250, 0, False, groups)
-    assert (_shards_of(groups, shards) == 1).all()
-    counts = np.array([len(np.unique(groups[shard])) for shard in shards])
-    assert counts.sum() == 20_000
-    # Groups are dealt one by one, by the hash of their name.
-    assert counts.std() == pytest.approx(80**0.5, rel=0.2)
-    by_record = partition(labels, 250, 0, False)
-    assert _shards_of(groups, by_record).mean() > 2.5
-
-
 @pytest.mark.parametrize(
     ("stratify", "digest"), [(False, "2c9bc3a316d6c3d4"), (True, "622b65efd1a990c9")]
 )
