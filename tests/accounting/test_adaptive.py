@@ -69,6 +69,7 @@ def test_the_bound_is_within_5_percent_of_an_adversary(sigma1, sigma, queries, d
     assert 1 <= stated / attacker(bits, labels, queries, delta, stated) <= 1.05
 
 
+@pytest.mark.slow
 def test_blocks_and_labels_apart():
     bit = Hint(Kind.BIT, 1 / 150)
     label = Hint(Kind.SCREENED, np.sqrt(2) / 40)

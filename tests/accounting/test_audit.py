@@ -76,7 +76,6 @@ MECHANISMS = [
     (nzc.Gumbel(0.3), 10),
     (nzc.PermuteAndFlip(0.3), 10),
     (nzc.Confident(threshold=30, sigma1=4, sigma=3), 10),
-    (nzc.Stable(threshold=6, sigma1=1.5), 1),
     (nzc.Stable(threshold=18, sigma1=4), 10),
     (nzc.NZC(c=2, gamma=0.3, sensitivity="global"), 10),
     (nzc.NZC(c=1, gamma=0.2), 5),

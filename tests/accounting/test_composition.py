@@ -68,7 +68,7 @@ def test_full_enumeration_lies_between_the_bounds(seeds: range) -> None:
     nzc.GNMax(0.1), nzc.GNMax(0.06), nzc.LNMax(30.0), nzc.LNMax(300.0), nzc.Gumbel(30.0),
     nzc.PermuteAndFlip(30.0),
 ], ids=repr)  # fmt: skip
-@pytest.mark.parametrize("top", [1, 3, 4])
+@pytest.mark.parametrize("top", [1, 4])
 def test_losses_of_hundreds_are_no_ceiling_and_no_certain_leak(
     mechanism: nzc.NoisyArgmax, top: int
 ) -> None:

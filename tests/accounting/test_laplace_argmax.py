@@ -15,6 +15,7 @@ from nzc.mechanisms import LaplaceNoise, NoisyArgmax
 from nzc.mechanisms.screen import ThresholdScreen
 
 DELTA = 1e-5
+SLOW = pytest.mark.slow
 
 
 def by_kinks(p, q, kinks):
@@ -36,7 +37,7 @@ def pairs_of_laws(gamma, rng):
         yield tuple(np.exp(nzc.LNMax(gamma).log_law(n))[:, :-1] for n in (votes, moved))
 
 
-@pytest.mark.parametrize("gamma", [0.01, 0.7, 2.0])
+@pytest.mark.parametrize("gamma", [0.7, *(pytest.param(n, marks=SLOW) for n in (0.01, 4.0))])
 def test_the_laws_dominate_every_histogram(gamma):
     """For random V, convex in e^−ℓ: means of few kinks."""
     rng = np.random.default_rng(0)
@@ -54,7 +55,7 @@ def test_the_laws_dominate_every_histogram(gamma):
 
 @pytest.mark.parametrize(
     ("gamma", "queries", "most"),
-    [(0.3, 20, 1.05), (0.9, 100, 1.05), (3.0, 20, 1.1)],
+    [(0.3, 20, 1.05), (3.0, 20, 1.1), pytest.param(0.9, 100, 1.05, marks=SLOW)],
 )
 def test_the_bound_is_near_an_adversary(gamma, queries, most):
     """Who asks two classes near a tie: the difference of two Lap(1) decides.
@@ -88,6 +89,7 @@ def test_above_300_the_bound_is_near_a_tie_of_two(gamma, queries):
     assert 1 <= nzc.LNMax(gamma).worst_case_epsilon(queries, DELTA) / reached <= 1.1
 
 
+@pytest.mark.slow
 def test_rounds_of_other_noise_cost_no_more_than_each_alone():
     """A screened label of little noise beside dear ones: each on a grid of its own."""
     cheap = NoisyArgmax(LaplaceNoise(0.0071), screen=ThresholdScreen(100, 15))

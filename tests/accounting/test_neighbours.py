@@ -25,7 +25,6 @@ MECHANISMS = [
     nzc.PermuteAndFlip(0.4),
     nzc.LNMax(0.5),
     nzc.NZC(c=2, gamma=0.1),
-    NoisyArgmax(GaussianNoise(2), Boost(1)),
 ]
 
 

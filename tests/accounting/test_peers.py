@@ -41,6 +41,7 @@ def test_gaussian_noise() -> None:
     assert data_independent.compose(parts, DELTA) < noise
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("gamma", "releases"), [(0.5, 20)])
 def test_laplace_noise(gamma: float, releases: int) -> None:
     """Two counts change by one.

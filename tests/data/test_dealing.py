@@ -84,7 +84,7 @@ NAMED: dict[str, Load] = {
     "table with group": partial(_table, group="group"),
 }
 NUMBERED: dict[str, Load] = {"npz": _npz, "table": _table}
-OPERATIONS = ["changed", "relabelled", "removed", "added", "renamed"]
+OPERATIONS = ["relabelled", "removed", "renamed"]
 
 
 def _operated(operation: str, at: int) -> list[Record]:
@@ -94,7 +94,6 @@ def _operated(operation: str, at: int) -> list[Record]:
         "changed": [replace(record, value=record.value + 1000)],
         "relabelled": [replace(record, label=3 - _classes_of_name(at))],
         "removed": [],
-        "added": [Record(f"new {at}.png", f"new {at}", 999, 0), record],
         "renamed": [replace(record, name=f"new {at}.png", group=f"new {at}")],
     }
     return [*RECORDS[:at], *new[operation], *RECORDS[at + 1 :]]

@@ -17,10 +17,10 @@ VOTES = [[5000, 0], [84, 83, 83], [0, 1, 12]]
 USUAL = [
     NoisyArgmax(GaussianNoise(40), nzc.Boost(c=20)),
     nzc.LNMax(0.05),
-    nzc.PermuteAndFlip(0.05),
     nzc.Gumbel(0.05),
 ]
-EXTREME = [nzc.GNMax(0.1), nzc.GNMax(1e6), nzc.LNMax(10), nzc.PermuteAndFlip(1e-6), nzc.Gumbel(1)]
+EXTREME = [nzc.GNMax(0.1), nzc.GNMax(1e6), nzc.LNMax(10), nzc.Gumbel(1)]
+EXTREME += map(nzc.PermuteAndFlip, (0.05, 1e-6))
 LAWS = [*USUAL, *(pytest.param(mechanism, marks=pytest.mark.slow) for mechanism in EXTREME)]
 
 

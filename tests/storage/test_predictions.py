@@ -146,12 +146,6 @@ def test_another_process_is_waited_for_until_it_ends(
         assert "waiting for another process" in capsys.readouterr().err
 
 
-def test_a_worker_node_may_come_first(store: PredictionStore) -> None:
-    trained: list[Path] = []
-    store.train_worker({}, trained.append)
-    assert trained[0].is_dir()
-
-
 Listed = Callable[..., tuple[int, str, str]]
 
 

@@ -129,7 +129,7 @@ def _cohorts(
 @pytest.mark.parametrize(
     "network",
     [
-        pytest.param(network, marks=pytest.mark.slow if network == "resnet32" else ())
+        pytest.param(network, marks=pytest.mark.slow if network in ("resnet32", "pate_cnn") else ())
         for network in STACKABLE
     ],
 )
