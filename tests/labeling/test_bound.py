@@ -239,7 +239,7 @@ def runs(draw: st.DrawFn) -> Run:
 
 
 @settings(
-    max_examples=6,
+    max_examples=4,
     deadline=None,
     derandomize=True,
     phases=[Phase.explicit, Phase.generate],  # shrinking takes minutes
