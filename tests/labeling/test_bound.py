@@ -9,7 +9,7 @@ released before.
 
 from collections.abc import Iterator
 from dataclasses import replace
-from functools import reduce
+from functools import partial, reduce
 from itertools import product
 from operator import add
 from pathlib import Path
@@ -238,15 +238,18 @@ def runs(draw: st.DrawFn) -> Run:
     )
 
 
-@settings(
-    max_examples=4,
+SESSIONS = partial(
+    settings,
     deadline=None,
     derandomize=True,
     phases=[Phase.explicit, Phase.generate],  # shrinking takes minutes
     suppress_health_check=[HealthCheck.filter_too_much],
 )
-@given(runs())
+
+
 # Later rounds without a student once ran the mechanism of the first.
+@SESSIONS(max_examples=4)
+@given(runs())
 @example(Run(_DEAR_FIRST, [1, 3], [6] * POOL))
 def test_no_session_releases_more_than_it_promises(run: Run) -> None:
     try:
@@ -254,6 +257,14 @@ def test_no_session_releases_more_than_it_promises(run: Run) -> None:
     except InputError:  # no such session can be run
         assume(False)
     _require_true(run)
+
+
+@pytest.mark.slow
+@SESSIONS(max_examples=20)
+@given(runs())
+@example(Run(_DEAR_FIRST, [1, 3], [6] * POOL, student=[0.5] * POOL, budget=25.0))
+def test_none_of_many_sessions_releases_more_than_it_promises(run: Run) -> None:
+    test_no_session_releases_more_than_it_promises.hypothesis.inner_test(run)
 
 
 def test_a_broken_promise_fails_before_anything_is_written(

@@ -139,6 +139,14 @@ def test_costs_between_different_neighbours_have_no_sum(ledger: Ledger) -> None:
         assert total > 0 and np.isinf(total) == (first != second)
 
 
+def test_releases_on_other_orders_are_rounded_up(ledger: Ledger) -> None:
+    """Never below the true composition, which is known here: both are Gaussian."""
+    ledger.record(release("a", orders=np.arange(2.0, 64.0, 3)))
+    ledger.record(release("b", orders=np.geomspace(1.1, 50, 40)))
+    exact = to_epsilon(lambda a: 0.02 * a, DELTA)[0]
+    assert exact <= ledger.total("digest", DELTA) < 1.3 * exact
+
+
 def test_a_release_is_never_forgotten(ledger: Ledger) -> None:
     """Whatever else is recorded under its key, and whichever trials are to be forgotten with it."""
     first = ledger.record(release("a"))
