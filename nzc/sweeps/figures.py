@@ -48,36 +48,35 @@ def points_of(figure: SweepFigure, jobs: DataFrame) -> DataFrame:
     """Return the points of a figure, without those that lack a value.
 
     Columns: line, its name; run, of which each has a line of its own; x and y; low and high, of
-    seeds; paper, the printed y. Of keys a point is the mean of the seeds of a run.
+    seeds. Of keys a point is the mean of the seeds of a run.
     """
-    parts = [DataFrame(columns=["line", "name", "run", "x", "y", "paper"])]
     if figure.curve is not None:
-        for job in jobs.to_dict("records"):
-            curves = read_curves(job["folder"])
-            if figure.curve in curves:
-                x, y = curves[figure.curve]
-                parts.append(DataFrame({"line": job["name"], "run": job["job"], "x": x, "y": y}))
-        points = pandas.concat(parts).astype({"x": float, "y": float})
-        return points.assign(low=np.nan, high=np.nan)
-    hue = Series("", index=jobs.index)
-    for key in figure.by:
-        values = jobs.get(key, Series("", index=jobs.index)).map(
-            lambda value, key=key: _label(key, value)
-        )
-        hue = (hue + ", " + values).str.strip(", ")
+        return _curve_points(figure.curve, jobs)
+    rows = []
     for key in figure.y:
-        line = hue
-        if len(figure.y) > 1 or not figure.by:
-            line = (hue + f", {heading(key)}").str.strip(", ")
-        part = DataFrame({"line": line, "name": jobs["name"], "run": 0})
-        for column, source in (("x", figure.x), ("y", key), ("paper", f"paper.{key}")):
-            values = jobs.get(source, Series(np.nan, index=jobs.index))
-            part[column] = pandas.to_numeric(values, errors="coerce")
-        parts.append(part)
-    points = pandas.concat(parts).astype({"x": float, "y": float, "paper": float})
-    points = points.assign(low=points["y"], high=points["y"]).dropna(subset=["x", "y"])
-    of_seeds = {"x": "mean", "y": "mean", "low": "min", "high": "max", "paper": "max"}
+        for job in jobs.to_dict("records"):
+            labels = [_label(name, job.get(name)) for name in figure.by]
+            if len(figure.y) > 1 or not figure.by:
+                labels.append(heading(key))
+            rows.append(
+                [", ".join(filter(None, labels)), job["name"], job.get(figure.x), job.get(key)]
+            )
+    points = DataFrame(rows, columns=["line", "name", "x", "y"])
+    for axis in ("x", "y"):
+        points[axis] = pandas.to_numeric(points[axis], errors="coerce").astype(float)
+    points = points.dropna().assign(run=0, low=points["y"], high=points["y"])
+    of_seeds = {"x": "mean", "y": "mean", "low": "min", "high": "max"}
     return points.groupby(["line", "run", "name"], sort=False).agg(of_seeds).reset_index()
+
+
+def _curve_points(curve: str, jobs: DataFrame) -> DataFrame:
+    """Return the points of a curve of each run."""
+    parts = [DataFrame(columns=["line", "run", "x", "y"])]
+    for job in jobs.to_dict("records"):
+        x, y = read_curves(job["folder"]).get(curve, ([], []))
+        parts.append(DataFrame({"line": job["name"], "run": job["job"], "x": x, "y": y}))
+    points = pandas.concat(parts).astype({"x": float, "y": float})
+    return points.assign(low=np.nan, high=np.nan)
 
 
 def _label(key: str, value: object) -> str:
@@ -90,7 +89,7 @@ def _label(key: str, value: object) -> str:
 
 
 def draw(axes: Axes, figure: SweepFigure, points: DataFrame) -> None:
-    """Draw the lines, with bars over seeds; hollow markers are the paper's values.
+    """Draw the lines, with bars over seeds.
 
     Lines of one name, such as curves of several seeds, have one style.
     """
@@ -108,18 +107,13 @@ def draw(axes: Axes, figure: SweepFigure, points: DataFrame) -> None:
             x = seen["x"]
             axes.plot(x, seen["y"], **style, **drawn, label=label)
             axes.vlines(x, seen["low"], seen["high"], style["color"], alpha=0.4)
-            hollow = {"markerfacecolor": "white", "linestyle": "none", "zorder": 3}
-            axes.plot(x, seen["paper"], **style | hollow)
             label = None
             if figure.curve is None:
                 for _, point in line[~inside].iterrows():
                     _mark_infinite(axes, point["x"], point["y"], style)
     _label_axes(axes, figure, points)
-    title = None
-    if points["paper"].notna().any():
-        title = "hollow: the paper"
-    if len(names) > 1 or title is not None:
-        legend = axes.legend(title=title, title_fontsize=8, handlelength=3)
+    if len(names) > 1:
+        legend = axes.legend(handlelength=3)
         if len(names) > _INSIDE:
             cast(Figure, axes.figure).set_figwidth(1.35 * SIZE[0])
             legend.set_loc("upper left")
@@ -143,10 +137,6 @@ def _label_axes(axes: Axes, figure: SweepFigure, points: DataFrame) -> None:
     """Name the axes, and scale them."""
     if figure.curve is not None:
         axes.set(xlabel=AXES[figure.curve][0], ylabel=AXES[figure.curve][1])
-        ends = points.groupby("run")["x"].max()
-        if ends.max() >= _LOG_FROM * ends.min():  # lengths differ too much for a linear scale
-            axes.set_xscale("symlog", linthresh=1)
-            axes.xaxis.set_major_formatter("{x:,g}")
     else:
         axes.set_xlabel(axis_name(figure.x))
         ylabel = " · ".join(dict.fromkeys(map(axis_name, figure.y)))

@@ -71,8 +71,6 @@ FLAT queries=20 aggregator=nzc aggregator.sensitivity=local budget.epsilon=1 | b
 dataset=none student=none budget.epsilon=1 | dataset=none
 PLAN --agreement 0.2 | --agreement=0.2
 PLAN --queries 5,x | nzc plan=
-PLAN --agreement-from none.npy y.npy | --agreement-from=none.npy y.npy
-PLAN --agreement-from v.npy wrong.npy | --agreement-from=v.npy wrong.npy
 report nowhere | FOLDER=nowhere
 predict damaged new.npy | FOLDER=damaged
 teachers.count=6 student=none paths.store=store | ledger=/
@@ -246,8 +244,7 @@ ROW student=supervisd | student=supervisd
 FIGURE b, x: seed | sweep.figures.1=
 FIGURE b, x: seed, y: acuracy | sweep.figures.b=acuracy
 FIGURE b, x: budget.epsilon, y: accuracy | sweep.figures.b=budget.epsilon
-FIGURE b, curve: gap | sweep.figures.b.curve=gap
-FIGURE a, curve: answered | sweep.figures.name=a
+FIGURE b, curve: gap | sweep.figures.1=
 """
 
 
