@@ -10,7 +10,6 @@ from matplotlib.axes import Axes
 from matplotlib.axis import Axis
 from matplotlib.figure import Figure
 from matplotlib.ticker import LogLocator, NullLocator
-from matplotlib.transforms import blended_transform_factory
 from pandas import DataFrame, Series
 
 from nzc.runs.curves import AXES, read_curves
@@ -98,6 +97,7 @@ def draw(axes: Axes, figure: SweepFigure, points: DataFrame) -> None:
         drawn = {"markevery": 0.15}
         if figure.curve not in COSTS:
             drawn["drawstyle"] = "steps-post"
+    edge = 1.5 * points[["x", "y"]].replace(np.inf, np.nan).max()
     names = points["line"].unique()
     for name, style in zip(names, cycle(LINES), strict=False):
         label = name
@@ -109,8 +109,7 @@ def draw(axes: Axes, figure: SweepFigure, points: DataFrame) -> None:
             axes.vlines(x, seen["low"], seen["high"], style["color"], alpha=0.4)
             label = None
             if figure.curve is None:
-                for _, point in line[~inside].iterrows():
-                    _mark_infinite(axes, point["x"], point["y"], style)
+                _mark_infinite(axes, line[~inside], edge, style)
     _label_axes(axes, figure, points)
     if len(names) > 1:
         legend = axes.legend(handlelength=3)
@@ -120,17 +119,11 @@ def draw(axes: Axes, figure: SweepFigure, points: DataFrame) -> None:
             legend.set_bbox_to_anchor((1.05, 1), axes.transAxes)  # with room for marks at the edge
 
 
-def _mark_infinite(axes: Axes, x: float, y: float, style: dict[str, Any]) -> None:
-    """Mark a point that is infinite in x or y at the edge of the axes."""
-    place = [1.0, 1.0]
-    transforms = [axes.transAxes, axes.transAxes]
-    for coordinate, value in enumerate((x, y)):
-        if np.isfinite(value):
-            place[coordinate] = value
-            transforms[coordinate] = axes.transData
-    edge = blended_transform_factory(*transforms)
-    axes.plot(*place, **style, transform=edge, clip_on=False)
-    axes.annotate("∞", (place[0], place[1]), (4, 4), xycoords=edge, textcoords="offset points")
+def _mark_infinite(axes: Axes, points: DataFrame, edge: Series, style: dict[str, Any]) -> None:
+    """Mark points that are infinite in x or y at the edge, beyond all others."""
+    for place in points[["x", "y"]].clip(upper=edge, axis=1).to_numpy():
+        axes.plot(*place, **style)
+        axes.annotate("∞", place, (4, 4), textcoords="offset points")
 
 
 def _label_axes(axes: Axes, figure: SweepFigure, points: DataFrame) -> None:

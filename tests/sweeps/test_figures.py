@@ -68,7 +68,10 @@ def test_a_line_for_each_y_and_each_value_of_by() -> None:
 
 def test_what_is_infinite_stands_at_the_edge() -> None:
     axes = _axes(JOBS, x="aggregator.gamma", y=["epsilon.exact"], by="row")
-    assert [(note.get_text(), note.xy) for note in axes.texts] == [("∞", (0.01, 1)), ("∞", (1, 1))]
+    assert [(note.get_text(), [*note.xy]) for note in axes.texts] == [
+        ("∞", [0.01, 1.5]),
+        ("∞", [1, 1.5]),
+    ]
     assert _solid(axes) == {"lnmax": [[0.01, 0.01], [1, 1]], "nzc": []}
 
 
