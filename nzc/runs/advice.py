@@ -21,8 +21,10 @@ def about_classes(splits: DataSplits | None, names: Sequence[str]) -> list[str]:
     """Return the warning that private labels alone decide which classes there are, if they do."""
     if splits is None or splits.undeclared_classes is None:
         return []
+    counts = np.bincount(splits.private.y, minlength=len(names))
+    shown = some([f"{name} ({count:,})" for name, count in zip(names, counts, strict=True)], 20)
     why = "dataset.classes=null: the classes are those of the private records"
-    return [f"{why}: {some(names, 20)}. To publish, declare them"]
+    return [f"{why}: {shown}. To publish, declare them"]
 
 
 def about_labels(released: Ints, learned: Ints | None, names: Sequence[str]) -> list[str]:

@@ -63,7 +63,7 @@ class Recorder:
     def __init__(self, settings: Destination) -> None:
         self.settings = settings
         self.private = settings.private
-        self.uri = settings.uri if settings.file is None else f"sqlite:///{settings.file}"
+        self.uri = settings.uri if settings.file is None else _address_of(settings.file)
         self.run = ""  # id of the open run
         self.begun = 0  # when it began, in milliseconds since 1970
         self.sent = 0  # how many lines of its learning curves were sent
@@ -254,7 +254,7 @@ def create_database(file: Path) -> None:
         if not file.exists():
             # A new name, because MLflow keeps those that it has opened.
             partial = file.with_name(f".{file.name}.{uuid4().hex}.partial")
-            MlflowClient(tracking_uri=f"sqlite:///{partial}").search_experiments(max_results=1)
+            MlflowClient(tracking_uri=_address_of(partial)).search_experiments(max_results=1)
             partial.rename(file)
         lock.unlink(missing_ok=True)  # whoever waits for it finds the database
 
@@ -274,3 +274,10 @@ def _curve_lines(folder: Path) -> list[str]:
     if not file.is_file():
         return []
     return file.read_text(encoding="utf-8").rpartition("\n")[0].splitlines()[1:]
+
+
+def _address_of(file: Path) -> str:
+    """Return the address of an SQLite database."""
+    from sqlalchemy import URL  # takes a quarter of a second to import
+
+    return URL.create("sqlite", database=str(file)).render_as_string(hide_password=False)

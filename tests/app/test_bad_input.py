@@ -239,7 +239,6 @@ def test_any_value_of_any_key_is_taken_or_refused_in_one_line(key: str, value: s
 SLIPS = """
 sweep: {rows: [{name: a, sett: [seed=1]}]} | sweep.rows.0.sett=['seed=1']
 sweep: [ | while parsing
-ROW +aggregator.gama=1 | aggregator.gama=1
 ROW student=supervisd | student=supervisd
 FIGURE b, x: seed | sweep.figures.1=
 FIGURE b, x: seed, y: acuracy | sweep.figures.b=acuracy
