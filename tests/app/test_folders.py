@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import sqlalchemy
 from conftest import VOTES, Command, Nzc, tracked_runs
 from hydra.core.override_parser.types import Quote, QuotedString
 from mlflow import MlflowClient
@@ -15,7 +14,6 @@ from nzc.labeling.ledger import Ledger
 from nzc.runs import pipeline
 from nzc.sweeps.table import read_sweep
 from nzc.tracking import mlflow
-from nzc.validation import InputError
 
 FILE = [*VOTES, "teachers.path=votes.npy"]
 MARKER = ".nzc-made"
@@ -124,30 +122,12 @@ def test_a_folder_may_have_any_name(
     assert Path(f"p {ODD}/labels.csv").is_file()
 
 
-PATHS = ["a%20b c", "q?x=1", "h#ash", "at@x:y", "größe 数", "new\nline"]
-
-
-@pytest.mark.parametrize("name", PATHS)
-def test_a_database_has_an_address_whatever_its_path(tmp_path: Path, name: str) -> None:
-    """SQLAlchemy, which MLflow opens it with, opens that file."""
-    if "?" in name and sqlalchemy.__version__ < "2.1":
-        pytest.skip("this SQLAlchemy cannot")
-    file = tmp_path / f"{name}.db"
-    sqlalchemy.create_engine(mlflow.address_of(file)).connect().close()
-    assert file.is_file()
-
-
-def test_a_database_without_an_address_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="UTF-8"):
-        mlflow.address_of(tmp_path / "bad\udcff.db")
-
-
 def test_a_job_may_change_its_folder(nzc: Nzc, command: Command, histograms: Path) -> None:
     """Relative paths start where the command began: of a run, and of the jobs of a sweep."""
     here = Path.cwd()
     words = [*FILE, "hydra.job.chdir=true", "tracking=mlflow", "tracking.model=false"]
     assert nzc(*words, "hydra.run.dir=run", "rng=system", "dataset.name=p").code == 0
-    sweep = ["--multirun", "hydra.sweep.dir=sw", "hydra.sweep.subdir=q${queries}", "queries=1,3"]
+    sweep = ["--multirun", "hydra.sweep.dir=sw", "queries=1,3"]
     ran = nzc(*words, *sweep)
     assert ran.code == 0, ran.err
     assert Path.cwd() == here and read_sweep("sw")["answered"].tolist() == [1, 3]

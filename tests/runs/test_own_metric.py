@@ -25,8 +25,8 @@ def shares_missed(y_pred: np.ndarray, y_true: np.ndarray) -> np.ndarray:
     return np.array([(y_pred == 0)[y_true != 0].mean()])  # one number, as an array
 
 
-def squares(truth: np.ndarray, forecast: np.ndarray) -> float:
-    return float(((forecast - np.eye(forecast.shape[1])[truth]) ** 2).sum(axis=1).mean())
+def squares(y_true: np.ndarray, y_prob: np.ndarray) -> float:
+    return float(((y_prob - np.eye(y_prob.shape[1])[y_true]) ** 2).sum(axis=1).mean())
 
 
 class Counter:
@@ -69,9 +69,8 @@ TOP = {"_target_": "torchmetrics.classification.MulticlassF1Score"}
         (4, {**F1, "average": "macro"}, _macro),
         (4, "sklearn.metrics.log_loss", lambda t, y, p: -np.log(p[np.arange(len(t)), t]).mean()),
         (4, {**TOP, **MULTI}, lambda t, y, p: _macro(t, p.argmax(axis=1), p)),
-        (4, {**TOP, "_takes_": "labels", **MULTI}, _macro),
         (4, f"{__name__}.shares_missed", lambda t, y, p: np.mean(y[t != 0] == 0)),
-        (4, {"_target_": f"{__name__}.squares", "_takes_": "probabilities"},
+        (4, f"{__name__}.squares",
          lambda t, y, p: np.mean(np.sum(p**2, axis=1) - 2 * p[np.arange(len(t)), t] + 1)),
         (4, {"_target_": f"{__name__}.Counter", "start": 6}, lambda t, y, p: 7),
         (2, "sklearn.metrics.f1_score", lambda t, y, p: f1_score(t, y)),
@@ -104,7 +103,6 @@ def test_any_metric_of_labels_or_probabilities(
         ("sklearn.metrics.confusion_matrix", "metrics.mine=sklearn.metrics.confusion_matrix: "),
         ({**TOP, "num_classes": 3}, "metrics.mine=torchmetrics"),
         (3, "metrics.mine=3: "),
-        ({**F1, "_takes_": "probs"}, "metrics.mine._takes_=probs: .*labels, probabilities"),
     ],
 )
 @pytest.mark.parametrize("truth", [[0, 1, 2, 3] * 5, []], ids=["labels", "no labels"])
