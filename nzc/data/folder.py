@@ -13,22 +13,19 @@ from warnings import catch_warnings
 import numpy as np
 
 from nzc.data.hashing import draw_by_key, keys_of, texts_of
-from nzc.data.images import ImageError, Range, as_bytes, few_levels
+from nzc.data.images import ImageError, Range, as_bytes
 from nzc.data.rows import gather
 from nzc.data.splits import (
     UNKNOWN,
     Dataset,
     DataSplits,
-    Overlap,
     Records,
     Split,
+    Units,
     by_share,
     check_names,
-    say,
-    to_drop,
 )
 from nzc.settings import BelowOne, Count, CountOrZero, checked
-from nzc.storage.files import digest_of
 from nzc.types import AnyArray, Ints
 from nzc.validation import InputError
 
@@ -74,7 +71,6 @@ class Folder(Dataset):
     grey: bool = False
     range: Range = None
     classes: list[str | int | float] | None = None
-    overlap: Overlap = "refuse"
 
     def check(self) -> int | None:
         _ = self._classes  # InputError: a folder is wrong
@@ -88,10 +84,6 @@ class Folder(Dataset):
         if isinstance(self.public, str):
             public = self._unlabelled(self.public)
             private, test = self._tested(files)
-            others = list(public)
-            if self.test is not None:
-                others += test
-            private = self._without(private, others)
         else:
             masks = by_share(_keys(files), True, self.private, self.public, self.seed)
             file_rows = np.flatnonzero(masks[1])
@@ -99,21 +91,16 @@ class Folder(Dataset):
 
         shape = self._read(public[0]).shape
         public_images = gather(self._images(public, shape))[:]
-        warnings: tuple[str, ...] = ()
-        if self.range is None:
-            warnings = few_levels(public_images)
-        say(*warnings)
         return DataSplits(
             Records(gather(self._images(private, shape)), _labels(private)),
             Split(public_images, _labels(public)),
             Split(gather(self._images(test, shape))[:], _labels(test)),
             len(self._classes),
+            Units(keys=_keys(private)),
             file_rows=file_rows,
-            keys=_keys(private),
             labels=tuple(self._classes),
             ids=texts_of(_each(public, "name")),
             declared=self.classes is not None,
-            warnings=warnings,
         )
 
     @cached_property
@@ -183,13 +170,6 @@ class Folder(Dataset):
             return files, self._labelled("test")
         is_private = draw_by_key(_keys(files), self.seed, 2) / 2.0**64 < self.private
         return list(compress(files, is_private)), list(compress(files, ~is_private))
-
-    def _without(self, private: list[ImageFile], others: list[ImageFile]) -> list[ImageFile]:
-        """Return the private images that `overlap` keeps. Equal bytes make equal images."""
-        digests = list(map(digest_of, _each(private, "path")))
-        shown = map(digest_of, _each(others, "path"))
-        dropped = to_drop(digests, shown, "bytes of image files", self.overlap)
-        return list(compress(private, ~np.isin(digests, [*dropped])))
 
     def _images(self, files: list[ImageFile], shape: tuple[int, ...]) -> Iterator[AnyArray]:
         """Yield each image, uint8 [1, channels, height, width]. InputError: their shapes differ."""

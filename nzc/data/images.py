@@ -1,6 +1,5 @@
 """Images as bytes: files of every mode of Pillow, and arrays of any numbers, become grey or RGB."""
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any
@@ -16,14 +15,10 @@ if TYPE_CHECKING:
 
 _DEEP = ("I;16", "I;16B", "I;16L", "I;16N", "I", "F")  # one channel of more than 8 bits
 _ANY_RANGE = ("I", "F")
-_FIRST_IS_ALL = ("MPO", "PSD")  # formats whose further frames are previews or layers
 #: Values of black and white.
 _BYTES = (0, 255)
 _WORDS = (0, 65535)
 _SHARES = (0, 1)
-#: Images that use fewer of the 256 grey levels hardly show anything; 12 bits in a file of 16 are 16
-#: levels.
-_FEW = 20
 #: What to type where images have other values.
 TYPE_RANGE = "type the values of black and white in your files, such as 'dataset.range=[0,4095]'"
 _REMEDY = "save it as 8-bit grey or RGB"
@@ -37,9 +32,8 @@ class ImageError(ValueError):
 def _check_range(key: str, value: object) -> None:
     if value is None:
         return
-    numbers = value if isinstance(value, list) else []
-    good = all(isinstance(number, int | float) and math.isfinite(number) for number in numbers)
-    if not good or len(numbers) != 2 or numbers[0] == numbers[1]:
+    numbers = [number for number in value if isinstance(number, int | float)]
+    if len(value) != 2 or len({*numbers}) != 2 or not np.isfinite(numbers).all():
         levels = "the values of black and white, two different numbers such as [0,4095]"
         raise InputError(key, value, f"must be {levels}, or null")
 
@@ -54,11 +48,13 @@ def as_bytes(opened: "Image", grey: bool, levels: Sequence[float] | None = None)
     levels  values of black and white in the file; others become black or white. None: those of its
             8 or 16 bits
 
-    ImageError: the file has no single picture, or one whose range is not known.
+    ImageError: the range of its values is not known.
     """
     from PIL import Image, ImageOps
 
-    _check_picture(opened, levels)
+    if levels is None and opened.mode in _ANY_RANGE:
+        why = f"nzc does not know the range of its mode, {opened.mode}"
+        raise ImageError(f"{why}; {_REMEDY}, or type dataset.range=[BLACK,WHITE]")
     image = ImageOps.exif_transpose(opened)
     mode = "L" if grey else "RGB"
     if image.mode in _DEEP:
@@ -71,24 +67,11 @@ def as_bytes(opened: "Image", grey: bool, levels: Sequence[float] | None = None)
     return _rescaled(image, levels)
 
 
-def _check_picture(opened: "Image", levels: Sequence[float] | None) -> None:
-    """Raise ImageError unless a file has one picture, in a range that is known."""
-    if levels is None and opened.mode in _ANY_RANGE:
-        why = f"nzc does not know the range of its mode, {opened.mode}"
-        raise ImageError(f"{why}; {_REMEDY}, or type dataset.range=[BLACK,WHITE]")
-    if levels is not None and opened.mode not in _DEEP and max(levels) > 255:
-        raise ImageError(f"Pillow gives 8 bits of its mode, {opened.mode}; {_REMEDY}")
-    if getattr(opened, "n_frames", 1) > 1 and opened.format not in _FIRST_IS_ALL:
-        raise ImageError("it has several frames or pages; save each as a file of its own")
-
-
 def _rescaled(image: "Image", levels: Sequence[float]) -> "Image":
     from PIL import Image
 
-    values = np.asarray(image, np.float64)
-    if np.isnan(values).any():
-        raise ImageError("it has missing values (NaN)")
-    return Image.fromarray((255 * _shares(values, levels)).round().astype(np.uint8))
+    grey = 255 * _shares(np.asarray(image, np.float64), levels)
+    return Image.fromarray(grey.round().astype(np.uint8))
 
 
 def _shares(values: Any, levels: Sequence[float]) -> Any:
@@ -134,22 +117,18 @@ class Pixels:
     dtype, shape  of rows in the file: [height, width], [height, width, channels] or [channels,
                   height, width]
     levels        values of black and white; others become black or white
-    alpha         whether the last channel is transparency: what is transparent lies on white, as in
-                  files
     """
 
     dtype: np.dtype[Any]
     shape: tuple[int, ...]
     levels: tuple[float, ...]
-    alpha: bool
 
     @classmethod
-    def of(cls, public: AnyArray, levels: Sequence[float] | None, alpha: bool) -> "Pixels | None":
+    def of(cls, public: AnyArray, levels: Sequence[float] | None) -> "Pixels | None":
         """Return what turns rows like the public ones [rows, ...] into images; None: features.
 
         levels  None: bytes are from 0 to 255, and rows with the shape of images from 0 to 1, if all
                 public ones are
-        alpha   whether the last of 2 or 4 channels of images is transparency
         """
         if public.ndim not in (3, 4):
             return None
@@ -159,41 +138,21 @@ class Pixels:
             if not has_shape_of_images(public) or public.min() < 0 or public.max() > 1:
                 return None
             levels = _SHARES
-        alpha = alpha and channels_first(public).shape[1] in (2, 4)
-        return cls(public.dtype.newbyteorder("="), public.shape[1:], tuple(levels), alpha)
+        return cls(public.dtype.newbyteorder("="), public.shape[1:], tuple(levels))
 
     def __call__(self, x: AnyArray) -> AnyArray:
-        if self.dtype == np.uint8 and self.levels == _BYTES and not self.alpha:
+        if self.dtype == np.uint8 and self.levels == _BYTES:
             return np.ascontiguousarray(channels_first(x))
         starts = range(0, max(1, len(x)), _AT_ONCE)
-        return np.concatenate([self._bytes(x[start : start + _AT_ONCE]) for start in starts])
-
-    def _bytes(self, x: AnyArray) -> AnyArray:
-        levels: AnyArray = self.grey_levels(x.astype(np.float64)).astype(np.uint8)
-        return levels
+        parts = (x[start : start + _AT_ONCE].astype(np.float64) for start in starts)
+        return np.concatenate([self.grey_levels(part).astype(np.uint8) for part in parts])
 
     def grey_levels(self, x: Any) -> Any:
         """Return whole numbers from 0 to 255, float64 [rows, channels, height, width].
 
         x  an array or a tensor, float64 [rows, ...]
         """
-        images = channels_first(x)
-        if self.alpha:
-            opaque = _shares(images[:, -1:], _BYTES if self.dtype == np.uint8 else self.levels)
-            shares = _shares(images[:, :-1], self.levels) * opaque + (1 - opaque)
-        else:
-            shares = _shares(images, self.levels)
-        return (255 * shares).round()
-
-
-def few_levels(images: AnyArray) -> tuple[str, ...]:
-    """Return a line if public images, uint8 [rows, ...], use few grey levels, but more than one."""
-    levels = int(np.ptp(images)) + 1
-    if not 1 < levels < _FEW:
-        return ()
-    return (
-        f"dataset.range=null: public images use {levels} of 256 grey levels only; {TYPE_RANGE}",
-    )
+        return (255 * _shares(channels_first(x), self.levels)).round()
 
 
 def has_shape_of_images(x: AnyArray) -> bool:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from nzc.data.hashing import keys_of, texts_of
-from nzc.data.images import TYPE_RANGE, Pixels, Range, few_levels, has_shape_of_images
+from nzc.data.images import TYPE_RANGE, Pixels, Range, has_shape_of_images
 from nzc.data.rows import FileRows, blocks, load_arrays
 from nzc.data.splits import (
     SPLITS,
@@ -19,6 +19,7 @@ from nzc.data.splits import (
     Overlap,
     Records,
     Split,
+    Units,
     by_share,
     say,
     to_drop,
@@ -58,7 +59,6 @@ class Npz(Dataset):
     classes: TwoOrMore | None = None
     overlap: Overlap = "refuse"
     range: Range = None
-    alpha: bool = True
 
     def check(self) -> int | None:
         role = load_arrays(self.path, ["role"]).get("role")
@@ -85,7 +85,7 @@ class Npz(Dataset):
         preparation = self._preparation(stored)
         prepare = preparation or np.asarray
         public_x = prepare(stored)
-        warnings = self._doubts(stored, preparation, public_x)
+        warnings = _doubts(stored, preparation)
         say(*warnings)
         if isinstance(x, FileRows):
             private_x: AnyArray | FileRows = FileRows(x.file, x.stored, private, prepare)
@@ -96,13 +96,12 @@ class Npz(Dataset):
             Split(public_x, y[public]),
             Split(prepare(x[test]), y[test]),
             self.classes or classes,
+            self._units(arrays, names, private),
             file_rows=public,
             preparation=preparation,
             ids=_texts(arrays.get("id"), public),
-            budgets=_texts(arrays.get("budget"), private),
             declared=self.classes is not None,
             warnings=warnings,
-            **self._units(arrays, names, private),
         )
 
     def _divided(self, arrays: Mapping[str, Any], names: Mapping[str, Ints]) -> list[Ints]:
@@ -129,29 +128,29 @@ class Npz(Dataset):
             rows["private"] = private[~np.isin(groups[private], [*dropped])]
         return list(rows.values())
 
-    def _units(
-        self, arrays: Mapping[str, Any], names: Mapping[str, Ints], private: Ints
-    ) -> dict[str, Any]:
-        """Return the fields of `DataSplits` that say whom the private rows are about."""
+    def _units(self, arrays: Mapping[str, Any], names: Mapping[str, Ints], private: Ints) -> Units:
+        """Return whom the private rows are about."""
+        budgets = _texts(arrays.get("budget"), private)
         grouped = "group" in names
         if grouped and self.unit != "record":
-            return {"groups": names["group"][private], "grouped_by": "array `group`"}
+            return Units(names["group"][private], grouped_by="array `group`", budgets=budgets)
         if grouped:
             teachers = "rows of one group go to several teachers"
             say(f"dataset.unit=record: {teachers}, so ε protects a record, not a group")
+        keys = None
         if "id" in names:
-            return {"keys": names["id"][private]}
-        if grouped and "role" not in arrays:
+            keys = names["id"][private]
+        elif grouped and "role" not in arrays:
             # A record that changes its group may change its split, but no other record's teacher.
-            return {"keys": keys_of(private)}
-        return {}
+            keys = keys_of(private)
+        return Units(keys=keys, budgets=budgets)
 
     def _preparation(self, public: AnyArray) -> Standardizer | Pixels | None:
         """Return what makes rows of the file those of the splits, and say how x is read.
 
         public  rows of the file [rows, ...]: they alone decide
         """
-        pixels = Pixels.of(public, self.range, self.alpha)
+        pixels = Pixels.of(public, self.range)
         if pixels is None and self.range is not None:
             shape = list(public.shape[1:])
             allowed = f"must be null: rows of x have the shape {shape}, and images [height, width]"
@@ -163,17 +162,14 @@ class Npz(Dataset):
             say(f"{images}; if they are features, save x.reshape(len(x), -1)")
         return pixels
 
-    def _doubts(
-        self, stored: AnyArray, preparation: Standardizer | Pixels | None, public: AnyArray
-    ) -> tuple[str, ...]:
-        """Return a line if x may be read wrong: public rows [rows, ...] before and after decide."""
-        if isinstance(preparation, Pixels) and self.range is None:
-            return few_levels(public)
-        if isinstance(preparation, Standardizer) and has_shape_of_images(stored):
-            read = "x is read as features, although it has the shape of images"
-            wanted = "save images as uint8, or as numbers from 0 to 1"
-            return (f"{read}: {wanted}, or {TYPE_RANGE}",)
+
+def _doubts(public: AnyArray, preparation: Standardizer | Pixels | None) -> tuple[str, ...]:
+    """Return a line if public rows of the file [rows, ...] are features, but look like images."""
+    if not isinstance(preparation, Standardizer) or not has_shape_of_images(public):
         return ()
+    read = "x is read as features, although it has the shape of images"
+    wanted = "save images as uint8, or as numbers from 0 to 1"
+    return (f"{read}: {wanted}, or {TYPE_RANGE}",)
 
 
 def _texts(names: AnyArray | None, rows: Ints) -> AnyArray | None:

@@ -151,15 +151,11 @@ def load_arrays(path: str, names: Sequence[str]) -> dict[str, Any]:
             file = os.path.join(path, f"{name}.npy")
             if os.path.lexists(file):  # a link to nowhere is an error, and no absent array
                 arrays[name] = load_array(file, "path", name, lazily=name == "x")
-                if name == "x" and arrays["x"].ndim:
-                    opened = open(file, "rb")  # noqa: SIM115 - the rows keep it
-                    arrays["x"] = FileRows(opened, arrays["x"])
+        if "x" in arrays:
+            opened = open(os.path.join(path, "x.npy"), "rb")  # noqa: SIM115 - the rows keep it
+            arrays["x"] = FileRows(opened, arrays["x"])
         return arrays
-    with (
-        _reading(path, "path", "it"),
-        open(path, "rb") as packed,
-        np.load(packed, allow_pickle=False) as archive,
-    ):
+    with _reading(path, "path", "it"), np.load(path, allow_pickle=False) as archive:
         for name in filter(archive.files.__contains__, names):
             with _reading(path, "path", name):
                 arrays[name] = archive[name]

@@ -22,6 +22,7 @@ from nzc.data.splits import (
     Overlap,
     Records,
     Split,
+    Units,
     check_names,
     say,
     to_drop,
@@ -99,19 +100,32 @@ class Table(Dataset):
             admitted = ~names[column].isin(dropped).to_numpy(bool)
         names = names[admitted]
         x = self._encoded("private", encoder, admitted)
-        fields: dict[str, Any] = {"private": Records(x, self._numbers(names[self.label]))}
-        if self._person in names:
-            codes, people = names[self._person].factorize()
-            fields["keys" if self.group is None else "groups"] = keys_of(np.asarray(people))[codes]
-        if self.group is not None:
-            fields["grouped_by"] = f"column `{self.group}`"
-        if self.budget is not None:
-            fields["budgets"] = names[self.budget].fillna("").to_numpy(object)
+        private = Records(x, self._numbers(names[self.label]))
+        test = self._public.test
         if self.test is not None:
             labels = self._names["test"][self.label]
-            test = self._encoded("test", encoder, np.ones(len(labels), bool))
-            fields["test"] = Split(test[:], self._numbers(labels))
-        return replace(self._public, private_file=digest_of(self.private), **fields)
+            rows = self._encoded("test", encoder, np.ones(len(labels), bool))
+            test = Split(rows[:], self._numbers(labels))
+        return replace(
+            self._public,
+            private=private,
+            test=test,
+            units=self._units(names),
+            private_file=digest_of(self.private),
+        )
+
+    def _units(self, names: pd.DataFrame) -> Units:
+        """Return whom private rows with these names are about."""
+        budgets = None
+        if self.budget is not None:
+            budgets = names[self.budget].fillna("").to_numpy(object)
+        if self._person not in names:
+            return Units(budgets=budgets)
+        codes, people = names[self._person].factorize()
+        keys = keys_of(np.asarray(people))[codes]
+        if self.group is None:
+            return Units(keys=keys, budgets=budgets)
+        return Units(groups=keys, grouped_by=f"column `{self.group}`", budgets=budgets)
 
     @property
     def kinds(self) -> dict[str, Any]:
@@ -229,31 +243,30 @@ class Table(Dataset):
         private = files["private"]
         public = files["public"]
         shared = sorted({*public} & {*private})
-        both = private + public
-        for key, names, path, columns in (
-            ("label", [self.label], self.private, private),
-            ("group", [self.group], self.private, private),
-            ("budget", [self.budget], self.private, private),
-            ("id", [self.id], self.public, public),
-            ("drop", self.drop, self.public, both),
-            ("columns", self.kinds, self.public, both),
-        ):
-            for name in names:
-                if name is not None and name not in columns:
-                    near = meant(name, columns, shared)
-                    raise InputError(key, name, f"must be a column of {path}{near}; {_SKIP}")
+        wanted = {"label": self.label, "group": self.group, "budget": self.budget, "id": self.id}
+        for key, name in wanted.items():
+            file = "public" if key == "id" else "private"
+            if name is not None and name not in files[file]:
+                allowed = f"must be a column of {getattr(self, file)}"
+                near = meant(name, files[file], shared)
+                raise InputError(key, name, f"{allowed}{near}; {_SKIP}")
+        for key, names in (("drop", self.drop), ("columns", self.kinds)):
+            for name in {*names} - {*private, *public}:
+                near = meant(name, private + public, shared)
+                raise InputError(key, name, f"must be a column of {self.public}{near}")
 
-        features = {*public} - {*self._named, *self.drop}
+        others = {*self._named, *self.drop}
+        features = {*public} - others
         allowed = f"must have the label and the columns of {self.public}"
         for key in files.keys() - {"public"}:
-            absent = ", ".join(sorted(features.union([self.label]) - {*files[key]}))
-            further = ", ".join(sorted({*files[key]} - features - {*self._named, *self.drop}))
+            columns = {*files[key]}
+            absent = sorted({*features, self.label} - columns)
+            further = sorted(columns - features - others)
             if absent:
-                raise self._refused(key, f"{allowed}; {absent} is missing; {_SKIP}")
+                raise self._refused(key, f"{allowed}; {absent[0]} is missing; {_SKIP}")
             if further:
-                remedy = "name it by dataset.group if it says whom a row is about"
-                where = f"{further} is not in the public file: {remedy}, else by dataset.drop"
-                raise self._refused(key, f"{allowed}; {where}")
+                remedy = "dataset.group if it says whom a row is about, else by dataset.drop"
+                raise self._refused(key, f"{allowed}, and no others: name {further[0]} by {remedy}")
 
     @cached_property
     def _dropped(self) -> tuple[str | None, Set[str]]:

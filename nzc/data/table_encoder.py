@@ -4,13 +4,10 @@ Students are published with this file: it needs NumPy and pandas only, and pyarr
 Arrow files.
 """
 
-import csv
 import re
-from codecs import BOM_UTF8, BOM_UTF16_BE, BOM_UTF16_LE
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from datetime import datetime, timedelta
-from itertools import islice
 from pathlib import Path
 from typing import Any
 from warnings import catch_warnings
@@ -25,9 +22,6 @@ CATEGORY = "category"
 DATE = "date"
 #: The kind of numbers with a decimal comma, such as 1.234,56.
 COMMA = "comma"
-#: The format of numbers that are times of a day or durations, in hours: 18:30, 18.30.00, 6:30 pm, 2
-#: days 07:30:00.
-TIME = "time"
 #: How a number is written with a decimal point, and with a decimal comma: formats, with a currency
 #: or unit at an end.
 POINTED = "1,234.5"
@@ -37,25 +31,16 @@ LIMIT = 10.0
 _TEXT = (".csv", ".tsv", ".txt")
 _PARQUET = (".parquet", ".pq")
 _ARROW = (".arrow", ".feather", ".ipc")
-#: The header of a CSV file is within so many lines.
-_HEAD = 100
-_TIME = re.compile(
-    r"(?:(-?[0-9]+) days?,?(?: \+?|$))?"
-    r"(?:([0-9]{1,3})[:.h]([0-5][0-9])(?:[:.]([0-5][0-9](?:[.,][0-9]+)?))?"
-    r"(?:\s?(?:([ap])\.?m\.?|uhr|h))?)?",
-    re.IGNORECASE,
+#: A date, and the time of a day behind it, if there is one: hours, minutes, seconds, a or p.
+_DATE_AND_TIME = (
+    r"^(.*?)(?:(?:T|,?\s+)([01]?\d|2[0-3])[:.]([0-5]\d)"
+    r"(?:[:.]([0-5]\d)(?:[.,]\d+)?)?(?:\s?([aApP])\.?[mM]\.?)?)?$"
 )
-#: A date, and the time of a day behind it, if there is one.
-_DATE_AND_TIME = r"^(.*?)(?:(?:T|,?\s+)([0-9]{1,2}[:.][0-9]{2}\b.*))?$"
 #: What is before the digits of a number, these with their marks, and what follows. `Rs.500` has no
 #: decimal point.
 _NUMBER = re.compile(r"([^0-9]*?)((?:(?<![^\W\d_])[.,])?[0-9](?:.*[0-9])?)([^0-9]*)")
 #: The other signs that are read as a minus.
 _MINUS = dict.fromkeys(map(ord, "\u2212\u2012\u2013\ufe63\uff0d"), "-")
-_NO_CENTS = re.compile(r"(?<=[0-9])(?:[.,]-{1,2}|/-)(?=[^0-9]*$)")  # 12.-, 12,-- and 12/-
-_MONEY = r"\w{0,3}[$\u00a2-\u00a5\u20a0-\u20cf]|[A-Z]{3}"
-#: $ - and - EUR: a dash alone may be a missing value.
-_ZERO = re.compile(rf"({_MONEY})\s*-+|-+\s*({_MONEY})")
 _SAME_TEXT = (
     (r"^(-?\d+)\.0+$", r"\1"),
     (r"^-0$", "0"),
@@ -68,8 +53,6 @@ _SIGNS = {"0": 1, "+0": 1, "-0": -1, "0-": -1, "(0)": -1}
 def _digits(decimal: str, group: str) -> re.Pattern[str]:
     """Return the pattern of digits with this decimal mark, in groups of three or in none."""
     groups = rf"[1-9][0-9]{{0,2}}([{group}\s'\u2019])[0-9]{{3}}(?:\1[0-9]{{3}})*"
-    if group == ",":
-        groups += r"|[1-9][0-9]?(?:,[0-9]{2})+,[0-9]{3}"  # India's 12,34,567
     fraction = f"[{decimal}][0-9]+"
     plain = f"(?:[0-9]+(?:{fraction})?|{fraction})(?:[eE][-+]?[0-9]+)?"
     return re.compile(f"(?:{groups})(?:{fraction})?|{plain}")
@@ -122,86 +105,53 @@ def _csv_chunks(
 ) -> Iterator[pd.DataFrame]:
     """Yield the rows of a CSV file, whose cells are text.
 
-    expected  columns, one at least: they tell the separator, and the header from a comment
+    expected  columns, one at least: the header alone tells the separator by them, and no record:
+              how a private file is read must not depend on one record
     names     columns whose cells are names: None, NA or null is one there. In the others it is
               missing, as in pandas
-    encoding  of a file without a byte-order mark; None: UTF-8
-    skip      lines before the header, beside empty lines, comments and Excel's `sep=`
+    encoding  None: UTF-8
+    skip      lines before the header, beside empty ones
 
     Columns without a name are left out.
     """
-    encoding = _encoding(path, encoding)
+    settings: dict[str, Any] = {
+        "encoding": encoding or "utf-8",
+        "skiprows": skip,
+        "dtype": str,
+        "skipinitialspace": True,
+        "index_col": False,
+    }
+
+    def likeness(separator: str) -> tuple[int, int]:
+        header = headers[separator]
+        return len({*map(_column_name, header)}.intersection(expected)), len(header)
+
     try:
-        with get_handle(path, "r", encoding=encoding, compression="infer") as opened:
-            file = opened.handle
-            lines = list(islice(file, skip + _HEAD))
-            before, separator, header = _header(lines[skip:], expected)
-            file.seek(0)
-            for _ in range(skip + before):  # a quote in these lines would confuse pandas
-                file.readline()
-            chosen = None  # with a choice of columns, pandas takes rows with too many cells
-            if columns is not None:
-                chosen = [name for name in header if _column_name(name) in columns]
-            missing: dict[str, Any] = dict.fromkeys(header, STR_NA_VALUES)
-            for name in header:
-                if _column_name(name) in names:
-                    missing[name] = ""
-            chunks = pd.read_csv(
-                file,
-                chunksize=rows,
-                sep=separator,
-                dtype=str,
-                skipinitialspace=True,
-                index_col=False,
-                usecols=chosen,
-                keep_default_na=False,
-                na_values=missing,
-            )
+        headers = {}
+        for separator in ",;\t|":
+            headers[separator] = list(pd.read_csv(path, sep=separator, nrows=0, **settings))
+        best = max(headers, key=likeness)
+        chosen = None  # with a choice of columns, pandas takes rows with too many cells
+        if columns is not None:
+            chosen = [name for name in headers[best] if _column_name(name) in columns]
+        missing: dict[str, Any] = dict.fromkeys(headers[best], STR_NA_VALUES)
+        for name in headers[best]:
+            if _column_name(name) in names:
+                missing[name] = ""
+        with pd.read_csv(
+            path,
+            sep=best,
+            chunksize=rows,
+            usecols=chosen,
+            keep_default_na=False,
+            na_values=missing,
+            **settings,
+        ) as chunks:
             for chunk in chunks:  # separators may end the header
                 yield chunk.loc[:, ~chunk.columns.str.startswith("Unnamed: ")]
     except UnicodeDecodeError as error:
-        raise ColumnError(f"it is not in {encoding.upper()}: save it as UTF-8") from error
-
-
-def _encoding(path: Path, given: str | None) -> str:
-    """Return the encoding that a CSV file's byte-order mark says, or else the given one."""
-    with get_handle(path, "rb", compression="infer", is_text=False) as opened:
-        start = opened.handle.read(3)
-    if start.startswith((BOM_UTF16_LE, BOM_UTF16_BE)):
-        return "utf-16"
-    if start == BOM_UTF8:
-        return "utf-8-sig"
-    if start == b"PK\3":
-        raise ColumnError("it is an Excel file or another zip file: save it as CSV in UTF-8")
-    return given or "utf-8"
-
-
-def _header(lines: Sequence[str], expected: Collection[str]) -> tuple[int, str, list[str]]:
-    """Return of a CSV file's header the number of lines before it, the separator and the cells.
-
-    The header alone decides, and no record: how a private file is read must not depend on one
-    record.
-    """
-    for before, line in enumerate(lines):
-        if not line.strip(' \t\r\n,;|"') or line.lower().startswith(("sep=", '"sep=')):
-            continue
-        cells = {separator: _cells(lines[before:], separator) for separator in ",;\t|"}
-        shared = {
-            separator: len({*map(_column_name, header)}.intersection(expected))
-            for separator, header in cells.items()
-        }
-        best = max(cells, key=lambda separator: (shared[separator], len(cells[separator])))
-        if shared[best] or not line.startswith("#"):
-            return before, best, cells[best]
-    raise ColumnError(f"it has no header in its first {_HEAD} lines")
-
-
-def _cells(lines: Sequence[str], separator: str) -> list[str]:
-    """Return the cells of the record that begins in the first line; it may have line breaks."""
-    try:
-        return next(csv.reader(lines, delimiter=separator, skipinitialspace=True))
-    except csv.Error:  # a cell of 131,072 characters: this is not the separator
-        return []
+        why = f"it is not in {settings['encoding'].upper()}: save it as UTF-8"
+        raise ColumnError(why) from error
 
 
 def _arrow_chunks(
@@ -442,8 +392,6 @@ def plural(kind: str, format: str | None) -> str:
     """Return what values of a kind and format are called, with an example."""
     if kind == DATE:
         return f"dates such as {format or '2024-12-31'}"
-    if format == TIME:
-        return "times such as 18:30"
     return f"numbers such as {format or '1234.5'}"
 
 
@@ -459,8 +407,6 @@ def parsed(values: pd.Series, kind: str, format: str | None) -> dict[str, np.nda
         numbers = pd.to_numeric(pd.concat([text, fraction]), errors="coerce").to_numpy(
             np.float64, na_value=np.nan
         )[:-1]
-    elif format == TIME:
-        numbers = np.array([_hours(text) for text in written(values)], np.float64)
     else:
         marks = _marks(format)
         numbers = np.array([_number(text, *marks) for text in written(values)], np.float64)
@@ -468,33 +414,12 @@ def parsed(values: pd.Series, kind: str, format: str | None) -> dict[str, np.nda
     return {"": numbers + 0.0}  # -0.0 becomes 0.0
 
 
-def _hours(text: str | None) -> float:
-    """Return the hours of a time of a day, or of a duration; NaN: it is none."""
-    match = _TIME.fullmatch(text or " ")
-    if match is None:
-        return np.nan
-    days, hours, minutes, seconds, half = match.groups(default="0")
-    hour = float(hours)
-    if hour > 24 and ":" not in match[0]:
-        return np.nan  # 31.12.24
-    if half in "aApP":
-        if not 1 <= hour <= 12:
-            return np.nan
-        hour = hour % 12 + 12 * (half in "pP")
-    hour = 24 * float(days) + hour + float(minutes) / 60
-    return hour + float(seconds.replace(",", ".")) / 3600
-
-
 def number_parts(text: str) -> tuple[int, str, str, str] | None:
     """Return sign, what is before it, digits with their marks, and what is behind it.
 
     -$1,234.5 has the parts -1, $, 1,234.5 and "". None: it is no number.
     """
-    text = text.translate(_MINUS)
-    zero = _ZERO.fullmatch(text)
-    if zero is not None:
-        text = f"{zero[1] or ''}0{zero[2] or ''}"
-    match = _NUMBER.fullmatch(_NO_CENTS.sub("", text))
+    match = _NUMBER.fullmatch(text.translate(_MINUS))
     if match is None:
         return None
     before, digits, after = match.groups()
@@ -547,8 +472,10 @@ def _moments(text: pd.Series, format: str | None) -> pd.Series:
         text = text.str.replace(r"(:\d\d)[.,]\d+", r"\1", regex=True)
     elif not re.search(r"%[HIMSfcXs]", format):
         parts = text.str.extract(_DATE_AND_TIME)
-        seconds = 3600 * parts[1].fillna("0:00").map(_hours)
-        text = parts[0].mask(~(seconds < 86_400))
+        text = parts[0]
+        hours, minutes, rest = (parts[column].astype(float).fillna(0) for column in (1, 2, 3))
+        half = parts[4].str.lower()
+        hours = hours.where(half.isna(), hours % 12 + 12 * (half == "p"))
+        seconds = 3600 * hours + 60 * minutes + rest
     when = pd.to_datetime(text, format=format, errors="coerce", utc=True)
-    time = np.floor(seconds.fillna(0) + 1e-6).astype("timedelta64[s]")
-    return when.dt.tz_localize(None).dt.as_unit("s") + time
+    return when.dt.tz_localize(None).dt.as_unit("s") + seconds.astype("timedelta64[s]")

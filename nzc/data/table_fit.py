@@ -20,7 +20,6 @@ from nzc.data.table_encoder import (
     DATE,
     NUMBER,
     POINTED,
-    TIME,
     Column,
     TableEncoder,
     different,
@@ -33,7 +32,7 @@ from nzc.data.table_encoder import (
 )
 from nzc.types import Floats, Ints
 
-KINDS = (NUMBER, COMMA, TIME, CATEGORY, DATE)
+KINDS = (NUMBER, COMMA, CATEGORY, DATE)
 _IDENTIFIER = "it looks like an identifier"
 _UNCLEAR = "its values can be read in two ways"
 #: Signs and names of currencies that may stand before a number.
@@ -42,8 +41,7 @@ _CURRENCY = re.compile(
     r"AUD|BRL|CAD|CHF|CNY|CZK|DKK|EUR|GBP|HKD|HUF|IDR|ILS|INR|JPY|KRW|MXN|MYR|NOK|NZD|PHP|PLN|RON|"
     r"RUB|SEK|SGD|THB|TRY|UAH|USD|ZAR"
 )
-#: Units that may stand behind a number: letters and signs such as %, °C, mg/dl. Days are durations,
-#: and pm is a time.
+#: Units that may stand behind a number: letters and signs such as %, °C, mg/dl.
 _UNIT = re.compile(
     r"(?!(?i:days?|[ap]\.?m\.?|uhr)$)"
     r"(?:[^\W\d_\u00b2\u00b3\u00b9\u00bc-\u00be\u2150-\u215f]|[%‰°$\u00a2-\u00a5\u20a0-\u20cf])"
@@ -84,8 +82,6 @@ class Reading(NamedTuple):
         """The kind as a user types it."""
         if self.kind == DATE:
             return self.format or DATE
-        if self.format == TIME:
-            return TIME
         if self.format is not None and COMMAED in self.format:
             return COMMA
         return NUMBER
@@ -103,14 +99,12 @@ class Guess:
     fitting   rows that they fit
     rows      rows that have a value
     unclear   rows whose value the readings take differently
-    others    the different texts that they do not fit
     """
 
     readings: Sequence[Reading]
     fitting: int
     rows: int
     unclear: int
-    others: pd.Series
 
     @property
     def nearly(self) -> bool:
@@ -123,7 +117,7 @@ def fit_encoder(
 ) -> TableEncoder:
     """Return the encoder of public rows.
 
-    kinds       of columns: number, comma, time, category, date, or a date format such as %d.%m.%Y;
+    kinds       of columns: number, comma, category, date, or a date format such as %d.%m.%Y;
                 others are guessed
     categories  at most so many features for a column; the most frequent values have one of their
                 own
@@ -152,11 +146,11 @@ def doubts(public: pd.DataFrame, encoder: TableEncoder, grouped: bool) -> Iterat
     """Yield where a guess may be wrong, and what to type then. Only public rows decide."""
     settled = {column.name for column in encoder.columns if column.given or column.parts}
     identifiers = []
-    for name in public:
-        if encoder.unused.get(name, "").startswith(_IDENTIFIER):
+    for name, why in encoder.unused.items():
+        if why.startswith(_IDENTIFIER):
             identifiers.append(name)
-        elif name not in settled:
-            yield from _doubts(public[name])
+    for name in public.columns.drop([*settled, *identifiers]):
+        yield from _doubts(name, _guess(public[name]))
     if identifiers and not grouped:
         group = "name one by dataset.group if it says whom a row is about"
         unless = "without it, ε protects one row only"
@@ -165,22 +159,18 @@ def doubts(public: pd.DataFrame, encoder: TableEncoder, grouped: bool) -> Iterat
         yield f"{names}: not used as features, {_IDENTIFIER}; {group}: {unless}; {kind}"
 
 
-def _doubts(values: pd.Series) -> Iterator[str]:
+def _doubts(name: str, guess: Guess) -> Iterator[str]:
     """Yield what to type for a column of no number or date, if it may be one."""
-    name = values.name
-    guess = _guess(values)
     if guess.unclear:
         kinds = " or ".join(typed(name, reading.typed) for reading in guess.readings)
-        found = f"{guess.unclear:,} of {len(values):,} public values can be read in two ways"
+        found = f"{guess.unclear:,} of {guess.rows:,} public values can be read in two ways"
         yield f"{name} is not used, because {found}: type {kinds}"
     elif guess.nearly:
         reading = guess.readings[0]
         wrong = guess.rows - guess.fitting
-        found = f"{wrong:,} of {len(values):,} public values are no {plural(*reading)}"
-        advice = f"type {typed(name, reading.typed)} to take such values as missing"
-        if guess.others.str.match("[^#]*[0-9]").any():  # Excel has #DIV/0!
-            advice = f"write them alike in all files, or type {typed(name, CATEGORY)}"
-        yield f"{name} is not used as a {reading.kind}, because {found}; {advice}"
+        found = f"{wrong:,} of {guess.rows:,} public values are no {plural(*reading)}"
+        advice = f"write them alike in all files, or type {typed(name, reading.typed)}"
+        yield f"{name} is not a {reading.kind}, because {found}; {advice} to take them as missing"
 
 
 def _are_years(numbers: Floats) -> bool:
@@ -208,7 +198,7 @@ def _measures(values: pd.Series, reading: Reading, given: bool) -> Column | str:
     missing = np.isnan(numbers)
     if missing.all():
         return "it is empty"
-    if reading.kind == NUMBER and not given and _may_be_names(values, reading.format):
+    if reading == Reading(NUMBER) and not given:
         why = _identifies(numbers)
         if why is not None:
             return why
@@ -227,14 +217,6 @@ def _measures(values: pd.Series, reading: Reading, given: bool) -> Column | str:
     return Column(name, *reading, parts, means, spreads, missing=bool(missing.any()), given=given)
 
 
-def _may_be_names(values: pd.Series, format: str | None) -> bool:
-    """Return whether numbers have no format, or may be phone numbers: all have as many digits."""
-    if format is None:
-        return True
-    digits = set(pd.Series(written(values)).dropna().str.count("[0-9]"))
-    return len(digits) == 1 and min(digits) >= 6 and _CURRENCY.search(format) is None
-
-
 def _category(values: pd.Series, categories: int, given: bool, guess: Guess) -> Column | str:
     """Return the column of values that are categories, or why it is not used."""
     codes, names = different(values)
@@ -244,11 +226,7 @@ def _category(values: pd.Series, categories: int, given: bool, guess: Guess) -> 
             return "one value only"
         return "it is empty"
     if not given:
-        why = None
-        if not guess.nearly:
-            why = _identifies(pd.Series(names[codes]))
-        elif guess.readings[0] == Reading(NUMBER):
-            why = _identifies(measured(values, NUMBER, None, given=True)[""])
+        why = None if guess.nearly else _identifies(pd.Series(names[codes]))
         if why is not None:
             return why
         if len(counts) > max(categories, len(values) / 2):
@@ -302,8 +280,6 @@ def _guess(values: pd.Series, kind: str | None = None) -> Guess:
         readings = [Reading(NUMBER), Reading(NUMBER, _notation(texts, rows, POINTED))]
     elif kind == COMMA:
         readings = [Reading(NUMBER, _notation(texts, rows, COMMAED))]
-    elif kind == TIME:
-        readings = [Reading(NUMBER, TIME)]
     else:
         readings = [Reading(DATE, None if kind == DATE else kind)]
     return _best(readings, texts, rows)
@@ -312,7 +288,7 @@ def _guess(values: pd.Series, kind: str | None = None) -> Guess:
 def _best(readings: Sequence[Reading], texts: pd.Series, rows: Ints) -> Guess:
     """Return those readings that fit the most rows, and take them differently."""
     if not readings:
-        return Guess([], 0, int(rows.sum()), 0, texts)
+        return Guess([], 0, int(rows.sum()), 0)
     numbers = np.array([reading.numbers(texts) for reading in readings])
     fits = np.isfinite(numbers) @ rows
     by_values: dict[bytes, int] = {}
@@ -325,7 +301,7 @@ def _best(readings: Sequence[Reading], texts: pd.Series, rows: Ints) -> Guess:
     if len(rows) > 1:
         unclear = int(rows[differ].sum())
     best = [readings[place] for place in places]
-    return Guess(best, int(fits.max()), int(rows.sum()), unclear, texts[np.isnan(first)])
+    return Guess(best, int(fits.max()), int(rows.sum()), unclear)
 
 
 def _readings(values: pd.Series, texts: pd.Series, rows: Ints) -> list[Reading]:
@@ -336,7 +312,7 @@ def _readings(values: pd.Series, texts: pd.Series, rows: Ints) -> list[Reading]:
     if values.dtype.kind == "M":
         return [Reading(DATE)]
     if values.dtype.kind == "m":
-        return [Reading(NUMBER, TIME)]
+        return []
     if len(texts) and texts.str.fullmatch(_COMPACT).all():
         return [Reading(DATE, "%Y%m%d")]
     if values.dtype.kind in "iuf":
@@ -350,8 +326,7 @@ def _readings(values: pd.Series, texts: pd.Series, rows: Ints) -> list[Reading]:
     pointed = Reading(NUMBER, _notation(texts, rows, POINTED))
     commaed = Reading(NUMBER, _notation(texts, rows, COMMAED))
     numbers = _fitting([Reading(NUMBER), pointed, commaed], sample)
-    times = [Reading(NUMBER, TIME), Reading(DATE)]
-    return numbers or _fitting([*times, *_date_readings(sample)], sample)
+    return numbers or _fitting([Reading(DATE), *_date_readings(sample)], sample)
 
 
 def _fitting(readings: Sequence[Reading], sample: pd.Series) -> list[Reading]:

@@ -43,7 +43,7 @@ def remedies(run: PreparedRun) -> Remedies:
         labels = "a larger ε or fewer queries"
     rare = ["teachers=logistic", "student.balance=1"]
     if in_cells:  # teachers=logistic votes on a number of queries, which own cells do not need
-        is_table = run.splits is not None and run.splits.encoder is not None
+        is_table = run.splits.encoder is not None
         rare = ["recipe=tables"] if is_table else []
     if run.parts.baseline:
         labels = "a larger ε"
@@ -53,9 +53,9 @@ def remedies(run: PreparedRun) -> Remedies:
     return Remedies(labels, rare, " or ".join(others))
 
 
-def about_classes(splits: DataSplits | None, names: Sequence[str]) -> list[str]:
+def about_classes(splits: DataSplits, names: Sequence[str]) -> list[str]:
     """Return the warning that private labels alone decide which classes there are, if they do."""
-    if splits is None or splits.undeclared_classes is None:
+    if splits.undeclared_classes is None:
         return []
     counts = np.bincount(splits.private.y, minlength=len(names))
     shown = some([f"{name} ({count:,})" for name, count in zip(names, counts, strict=True)], 20)
