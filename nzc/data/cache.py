@@ -28,8 +28,6 @@ def check_data(dataset: Dataset, queries: int | None) -> None:
         rows = dataset.check()
     if rows is not None and queries is not None:
         whole("queries", queries, 1, rows, "(the public rows)")
-    with within("dataset"):
-        dataset.describe()
 
 
 def _is_loaded(dataset: Dataset) -> bool:

@@ -260,15 +260,12 @@ class Dataset(ABC):
     def check(self) -> int | None:
         """Return within seconds how many rows are public; None: `load` will tell.
 
-        InputError: a file is wrong.
+        It may say how they are used, before any private row is read. InputError: a file is wrong.
         """
         rows = getattr(self, "public", None)
         if isinstance(rows, int):
             return rows
         return None
-
-    def describe(self) -> None:  # noqa: B027
-        """Say how public rows are used, before any private row is read; by default nothing."""
 
     @abstractmethod
     def load(self) -> DataSplits:

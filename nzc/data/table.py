@@ -85,10 +85,7 @@ class Table(Dataset):
 
     def check(self) -> int:
         _ = self._classes, self._dropped  # InputError: a file is wrong
-        return len(self._names["public"])
-
-    def describe(self) -> None:
-        _ = self._public
+        return len(self._public.public)
 
     def load(self) -> DataSplits:
         encoder = self._public.encoder

@@ -95,7 +95,7 @@ class Reading(NamedTuple):
 class Guess:
     """What the texts of a column can be read as.
 
-    readings  those that fit the most rows, and differ
+    readings  those that fit the most rows
     fitting   rows that they fit
     rows      rows that have a value
     unclear   rows whose value the readings take differently
@@ -162,9 +162,10 @@ def doubts(public: pd.DataFrame, encoder: TableEncoder, grouped: bool) -> Iterat
 def _doubts(name: str, guess: Guess) -> Iterator[str]:
     """Yield what to type for a column of no number or date, if it may be one."""
     if guess.unclear:
-        kinds = " or ".join(typed(name, reading.typed) for reading in guess.readings)
+        kinds = dict.fromkeys(reading.typed for reading in guess.readings)
+        advice = " or ".join(typed(name, kind) for kind in kinds)
         found = f"{guess.unclear:,} of {guess.rows:,} public values can be read in two ways"
-        yield f"{name} is not used, because {found}: type {kinds}"
+        yield f"{name} is not used, because {found}: type {advice}"
     elif guess.nearly:
         reading = guess.readings[0]
         wrong = guess.rows - guess.fitting
@@ -286,21 +287,17 @@ def _guess(values: pd.Series, kind: str | None = None) -> Guess:
 
 
 def _best(readings: Sequence[Reading], texts: pd.Series, rows: Ints) -> Guess:
-    """Return those readings that fit the most rows, and take them differently."""
+    """Return those readings that fit the most rows."""
     if not readings:
         return Guess([], 0, int(rows.sum()), 0)
     numbers = np.array([reading.numbers(texts) for reading in readings])
     fits = np.isfinite(numbers) @ rows
-    by_values: dict[bytes, int] = {}
-    for place in np.flatnonzero(fits == fits.max()).tolist():
-        by_values.setdefault(numbers[place].tobytes(), place)
-    places = list(by_values.values())
-    first = numbers[places[0]]
-    differ = (np.nan_to_num(numbers[places], nan=np.inf) != np.nan_to_num(first, nan=np.inf)).any(0)
+    best = list(compress(readings, fits == fits.max()))
+    values = np.nan_to_num(numbers[fits == fits.max()], nan=np.inf)
+    differ = (values != values[0]).any(axis=0)
     unclear = 0
     if len(rows) > 1:
         unclear = int(rows[differ].sum())
-    best = [readings[place] for place in places]
     return Guess(best, int(fits.max()), int(rows.sum()), unclear)
 
 
