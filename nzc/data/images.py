@@ -29,11 +29,12 @@ class ImageError(ValueError):
     """The message says why an image cannot be used, and what to do. It quotes no name."""
 
 
-def _check_range(key: str, value: object) -> None:
+def _check_range(key: str, value: Any) -> None:
     if value is None:
         return
-    numbers = [number for number in value if isinstance(number, int | float)]
-    if len(value) != 2 or len({*numbers}) != 2 or not np.isfinite(numbers).all():
+    numbers = value if isinstance(value, list) else []
+    good = all(isinstance(number, int | float) for number in numbers)
+    if not good or len(numbers) != 2 or not 0 < abs(numbers[1] - numbers[0]) < np.inf:
         levels = "the values of black and white, two different numbers such as [0,4095]"
         raise InputError(key, value, f"must be {levels}, or null")
 

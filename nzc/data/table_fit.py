@@ -199,7 +199,7 @@ def _measures(values: pd.Series, reading: Reading, given: bool) -> Column | str:
     missing = np.isnan(numbers)
     if missing.all():
         return "it is empty"
-    if reading == Reading(NUMBER) and not given:
+    if reading.kind == NUMBER and not given and _may_be_names(values, reading.format):
         why = _identifies(numbers)
         if why is not None:
             return why
@@ -216,6 +216,14 @@ def _measures(values: pd.Series, reading: Reading, given: bool) -> Column | str:
         return "one value only"
     name = str(values.name)
     return Column(name, *reading, parts, means, spreads, missing=bool(missing.any()), given=given)
+
+
+def _may_be_names(values: pd.Series, format: str | None) -> bool:
+    """Return whether numbers have no format, or may be phone numbers: all have as many digits."""
+    if format is None:
+        return True
+    digits = set(pd.Series(written(values)).dropna().str.count("[0-9]"))
+    return len(digits) == 1 and min(digits) >= 6 and _CURRENCY.search(format) is None
 
 
 def _category(values: pd.Series, categories: int, given: bool, guess: Guess) -> Column | str:
