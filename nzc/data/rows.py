@@ -155,7 +155,11 @@ def load_arrays(path: str, names: Sequence[str]) -> dict[str, Any]:
             opened = open(os.path.join(path, "x.npy"), "rb")  # noqa: SIM115 - the rows keep it
             arrays["x"] = FileRows(opened, arrays["x"])
         return arrays
-    with _reading(path, "path", "it"), np.load(path, allow_pickle=False) as archive:
+    with (
+        _reading(path, "path", "it"),
+        open(path, "rb") as packed,  # NumPy leaves a damaged file open
+        np.load(packed, allow_pickle=False) as archive,
+    ):
         for name in filter(archive.files.__contains__, names):
             with _reading(path, "path", name):
                 arrays[name] = archive[name]
