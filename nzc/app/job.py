@@ -124,7 +124,7 @@ def _require_publishable(run: PreparedRun) -> None:
     """Raise InputError where a public tracker would be told more of private records than ε says."""
     policy = run.session.policy
     splits = run.splits
-    if splits is not None and splits.undeclared_classes is not None:
+    if splits.undeclared_classes is not None:
         allowed = (
             "must be declared where tracking.private=false: private labels decide what is sent"
         )

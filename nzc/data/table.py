@@ -22,6 +22,7 @@ from nzc.data.splits import (
     Overlap,
     Records,
     Split,
+    Units,
     check_names,
     say,
     to_drop,
@@ -100,18 +101,25 @@ class Table(Dataset):
         names = names[admitted]
         x = self._encoded("private", encoder, admitted)
         fields: dict[str, Any] = {"private": Records(x, self._numbers(names[self.label]))}
-        if self._person in names:
-            codes, people = names[self._person].factorize()
-            fields["keys" if self.group is None else "groups"] = keys_of(np.asarray(people))[codes]
-        if self.group is not None:
-            fields["grouped_by"] = f"column `{self.group}`"
-        if self.budget is not None:
-            fields["budgets"] = names[self.budget].fillna("").to_numpy(object)
+        fields["units"] = self._units(names)
         if self.test is not None:
             labels = self._names["test"][self.label]
             test = self._encoded("test", encoder, np.ones(len(labels), bool))
             fields["test"] = Split(test[:], self._numbers(labels))
         return replace(self._public, private_file=digest_of(self.private), **fields)
+
+    def _units(self, names: pd.DataFrame) -> Units:
+        """Return whom the private records are about."""
+        budgets = None
+        if self.budget is not None:
+            budgets = names[self.budget].fillna("").to_numpy(object)
+        if self._person not in names:
+            return Units(budgets=budgets)
+        codes, people = names[self._person].factorize()
+        keys = keys_of(np.asarray(people))[codes]
+        if self.group is None:
+            return Units(keys=keys, budgets=budgets)
+        return Units(groups=keys, grouped_by=f"column `{self.group}`", budgets=budgets)
 
     @property
     def kinds(self) -> dict[str, Any]:

@@ -17,9 +17,9 @@ _MISSED = 0.05
 _LABELS = "a larger ε, less noise, or another number of queries"
 
 
-def about_classes(splits: DataSplits | None, names: Sequence[str]) -> list[str]:
+def about_classes(splits: DataSplits, names: Sequence[str]) -> list[str]:
     """Return the warning that private labels alone decide which classes there are, if they do."""
-    if splits is None or splits.undeclared_classes is None:
+    if splits.undeclared_classes is None:
         return []
     counts = np.bincount(splits.private.y, minlength=len(names))
     shown = some([f"{name} ({count:,})" for name, count in zip(names, counts, strict=True)], 20)

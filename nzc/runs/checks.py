@@ -73,7 +73,7 @@ class PreparedRun:
     """
 
     parts: RunComponents
-    splits: DataSplits | None
+    splits: DataSplits
     truth: Ints | None
     classes: int
     session: LabelingSession
@@ -98,8 +98,7 @@ def prepare(parts: RunComponents) -> PreparedRun:
     if parts.baseline:
         _check_baseline(parts, splits, session)
     _check_trainer(parts)
-    if splits is not None:
-        _check_learners(parts, splits)
+    _check_learners(parts, splits)
     _check_metrics(parts, splits, shape)
     warnings: list[str] = []
     if not parts.asks_truth and not parts.baseline:
@@ -107,13 +106,13 @@ def prepare(parts: RunComponents) -> PreparedRun:
     return PreparedRun(parts, splits, truth, shape.classes, session, warnings)
 
 
-def load_for(dataset: Dataset | None, teachers: Teachers, name: str) -> DataSplits | None:
-    """Load the dataset `name`; None: there is none. InputError: the teachers need another one."""
+def load_for(dataset: Dataset | None, teachers: Teachers, name: str) -> DataSplits:
+    """Load the dataset `name`, or none. InputError: the teachers need another one."""
     if dataset is None:
         if teachers.needs_dataset:
             allowed = "must be a dataset where teachers are to be trained; or teachers=votes"
             raise InputError("dataset", "none", allowed)
-        return None
+        return DataSplits.empty()
     splits = load(dataset)
     if teachers.needs_dataset and len(np.unique(splits.private.y)) < 2:
         why = "all of them are of one class"
@@ -157,7 +156,7 @@ def _check_mechanism(parts: RunComponents, shape: VoteShape, truth: Ints | None)
         raise InputError("aggregator", parts.names["aggregator"], allowed)
 
 
-def _session(parts: RunComponents, splits: DataSplits | None, shape: VoteShape) -> LabelingSession:
+def _session(parts: RunComponents, splits: DataSplits, shape: VoteShape) -> LabelingSession:
     """Return the session of this run, with what it promises. InputError: it may not be run."""
     policy = parts.policy
     teachers = parts.teachers
@@ -183,16 +182,13 @@ def _session(parts: RunComponents, splits: DataSplits | None, shape: VoteShape) 
         policy.total,
     )
     ledger.check(lambda: promise.bound)
-    public = None if splits is None else splits.public.x
+    public = None if splits.is_empty else splits.public.x
     return LabelingSession(promise, shape.rows, ledger, public)
 
 
-def _check_baseline(
-    parts: RunComponents, splits: DataSplits | None, session: LabelingSession
-) -> None:
+def _check_baseline(parts: RunComponents, splits: DataSplits, session: LabelingSession) -> None:
     """Check that DP-SGD has records to learn from, and an ε."""
-    has_records = splits is not None and parts.teachers.needs_dataset
-    if not has_records or not np.isfinite(session.promise.epsilon):
+    if not parts.teachers.needs_dataset or not np.isfinite(session.promise.epsilon):
         allowed = "must be false unless there are private records, and labels with a finite ε"
         raise InputError("baseline", True, allowed)
 
@@ -219,14 +215,14 @@ def _check_learners(parts: RunComponents, splits: DataSplits) -> None:
             parts.teachers.check_training(splits, parts.store, parts.trainer)
 
 
-def _check_metrics(parts: RunComponents, splits: DataSplits | None, shape: VoteShape) -> None:
+def _check_metrics(parts: RunComponents, splits: DataSplits, shape: VoteShape) -> None:
     """Check the user's own metrics on the labels of the test split."""
-    labels = np.array([], np.int64) if splits is None else splits.test.y
+    labels = splits.test.y
     for metric in parts.metrics:
         metric.check(labels[labels != UNKNOWN], shape.classes)
 
 
-def _doubts(session: LabelingSession, shape: VoteShape, splits: DataSplits | None) -> list[str]:
+def _doubts(session: LabelingSession, shape: VoteShape, splits: DataSplits) -> list[str]:
     """Return what speaks against a run before its first vote, from public facts.
 
     `nzc plan` says the same.
@@ -250,7 +246,7 @@ def _doubts(session: LabelingSession, shape: VoteShape, splits: DataSplits | Non
         labels = float(privacy_filter.admit(np.ones(asked, dtype=bool)).sum())
         if labels < asked:
             limit = policy.budget
-    records = None if splits is None else splits.units or None
+    records = splits.unit_count or None
     share = right / (answered or 1)
     delta = promise.bound[1]
     return doubts(labels, share, shape.classes, limit, delta, records, in_cells=in_cells)

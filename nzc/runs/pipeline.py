@@ -65,10 +65,9 @@ def train_worker(run: PreparedRun) -> None:
     """On a worker node: train its share of the teachers."""
     teachers = run.parts.teachers
     splits = run.splits
-    if splits is not None and teachers.labels_asked_only:
+    if teachers.labels_asked_only:
         work = Execution(run, Clock(time.time()), Path())
-        splits = work.represent() or splits
-        splits = replace(splits, asked=run.session.choose(work.places))
+        splits = replace(work.represent(), asked=run.session.choose(work.places))
     teachers.train_worker(splits, run.parts.store, run.parts.trainer)
 
 
@@ -108,11 +107,11 @@ class Execution:
             self.student, self.epsilon, self.facts = baseline.learn(self.run)
         self.stage.done("student", f"learned by DP-SGD from {self.facts['learned_from']}")
 
-    def represent(self) -> DataSplits | None:
+    def represent(self) -> DataSplits:
         """Place the pool in the public representation, and return the splits with all places."""
         parts = self.run.parts
         splits = self.run.splits
-        if parts.representation is None or splits is None:
+        if parts.representation is None:
             return splits
         splits = parts.teachers.counted(splits)
         with self.stage("representation"), within("representation"):
@@ -121,7 +120,7 @@ class Execution:
         self.places = np.concatenate([embedding.public, embedding.private[splits.joined]])
         return replace(splits, embedding=embedding)
 
-    def _vote(self, splits: DataSplits | None, rows: Ints) -> VoteHistograms:
+    def _vote(self, splits: DataSplits, rows: Ints) -> VoteHistograms:
         """Train the teachers and return their votes, or the true labels where these are asked.
 
         rows  are asked first
@@ -130,7 +129,7 @@ class Execution:
         parts = run.parts
         if parts.asks_truth and run.truth is not None:
             return VoteHistograms.of_truth(run.truth, run.classes)
-        if splits is not None and parts.teachers.labels_asked_only:
+        if parts.teachers.labels_asked_only:
             splits = replace(splits, asked=rows, coins=run.session.coins(rows))
         with self.stage("teachers"):
             trained = parts.teachers.train(splits, parts.store, parts.trainer)
@@ -185,7 +184,7 @@ class Execution:
         splits = self.run.splits
         session = self.run.session
         count = int((labels != ABSTAIN).sum())
-        if student is None or splits is None or not count:
+        if student is None or not count:
             return
         data = StudentData(splits.pool, padded(labels, len(splits.pool), ABSTAIN), splits.classes)
         sources = [f"{count - reinforced:,} released labels"]
@@ -251,12 +250,12 @@ class Execution:
             accuracy, metrics, failed = evaluate(self.student, splits, run.parts.metrics)
         warnings = self._warnings(accuracy, metrics) + failed
         _warn(warnings)
-        warnings = [*run.warnings, *warnings]
+        warnings = [*splits.warnings, *run.warnings, *warnings]
         facts = dict(self.facts)
-        if splits is not None:
-            facts |= {"data": splits.summary, "grouped_by": splits.grouped_by}
-            warnings = [*splits.warnings, *warnings]
-        if splits is not None and self.labels is not None:
+        if not splits.is_empty:
+            facts["data"] = splits.summary
+        facts["grouped_by"] = splits.units.grouped_by
+        if self.labels is not None:
             labels = self.labels[: len(splits.public)]
             facts["learned_accuracy"] = share_right(labels, splits.public.y)
             metrics = replace(metrics, agreement=share_right(labels, predicted))

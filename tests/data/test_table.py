@@ -159,7 +159,7 @@ def _same(one: DataSplits, other: DataSplits) -> None:
     for split in SPLITS:
         np.testing.assert_array_equal(getattr(one, split).x, getattr(other, split).x)
         np.testing.assert_array_equal(getattr(one, split).y, getattr(other, split).y)
-    np.testing.assert_array_equal(one.groups, other.groups)
+    np.testing.assert_array_equal(one.units.groups, other.units.groups)
 
 
 @pytest.mark.parametrize("form", FORMS)
@@ -208,7 +208,7 @@ def test_a_class_group_or_id_may_have_a_name_that_is_missing_elsewhere(
         _change(file, renamed)
     read = _table(test="test.csv", overlap="allow").load()
     assert read.labels == ("None", "yes") and read.ids[0] == "None"
-    _same(replace(read, groups=plain.groups), plain)
+    _same(replace(read, groups=plain.units.groups), plain)
     _change("visits.csv", lambda table: table.assign(back=[None, *table.back[1:].fillna("None")]))
     with pytest.raises(InputError, match=r"^private=.*1 have none"):
         _table(overlap="allow", classes=["yes", "None"]).load()
@@ -218,7 +218,7 @@ def test_labels_and_groups_are_those_of_the_file(files: Path, plain: DataSplits)
     records = pd.read_csv("visits.csv")
     assert plain.labels == ("no", "yes")
     np.testing.assert_array_equal(plain.private.y, records.back == "yes")
-    assert pd.crosstab(plain.groups, records.person).gt(0).sum().eq(1).all()
+    assert pd.crosstab(plain.units.groups, records.person).gt(0).sum().eq(1).all()
     assert (plain.public.y == UNKNOWN).all()
     assert list(plain.ids) == [f"V{row}" for row in range(120)]
     assert _table(classes=["yes", "no"]).load().labels == ("yes", "no")

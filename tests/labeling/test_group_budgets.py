@@ -17,7 +17,7 @@ from nzc.accounting import sanitised
 from nzc.accounting.rdp import ORDERS
 from nzc.app.publish import publish_run
 from nzc.data.hashing import keys_of
-from nzc.data.splits import DataSplits, Records, Split
+from nzc.data.splits import DataSplits, Records, Split, Units
 from nzc.labeling.bound import LabelingPolicy, Promise
 from nzc.labeling.group_budgets import shares, weigh, weights
 from nzc.labeling.query_selection import QuerySelection
@@ -119,9 +119,9 @@ def test_a_person_whose_records_have_several_budgets_gets_the_smallest() -> None
     none = Split(x[:0], y[:0])
     people = np.repeat([1, 2, 3], 2)
     budgets = np.array(["open", "careful", "open", "open", "careful", "careful"])
-    splits = DataSplits(Records(x, y), none, none, 2, groups=people, budgets=budgets)
+    splits = DataSplits(Records(x, y), none, none, 2, Units(people, budgets=budgets))
     weighed = weigh(splits, shares({"careful": 0.5, "open": 2.0}, Adjacency()), True)
-    assert weighed.weights.tolist() == [1, 1, 4, 4, 1, 1]
+    assert weighed.units.weights.tolist() == [1, 1, 4, 4, 1, 1]
 
 
 def test_a_record_that_changes_with_its_group_reaches_no_more_teachers_than_the_larger_weight() -> (
@@ -131,7 +131,7 @@ def test_a_record_that_changes_with_its_group_reaches_no_more_teachers_than_the_
     before = np.random.default_rng(0).integers(1, 6, 200)
 
     def shards(*weight: np.ndarray) -> list[np.ndarray]:
-        return partition(np.zeros(200, int), 31, 7, False, names, *weight)
+        return partition(200, 31, 7, names, *weight)
 
     assert sum(map(len, shards(before))) == before.sum()
     assert all(map(np.array_equal, shards(np.ones_like(before)), shards()))

@@ -21,7 +21,7 @@ LABELS_ONLY = {"README.md", "labels.csv", "privacy.json"}
 
 
 def test_a_released_folder_is_whole_and_open_to_all(nzc: Nzc, tmp_path: Path) -> None:
-    budget = ["audit=200", "teachers.stratify=true", "budget.epsilon=9", "aggregator.sigma=15"]
+    budget = ["audit=200", "budget.epsilon=9", "aggregator.sigma=15"]
     ran = nzc(*SMALL, *budget, "rng=system")
     dest, result = tmp_path / "new" / "released", ran.result
     for name in ("labels.csv", "predictions.csv", "student.json", "student.pt2"):

@@ -10,7 +10,7 @@ import torch
 from conftest import Nzc, newest_folder
 from sklearn.datasets import make_circles
 
-from nzc.data import DataSplits, Split
+from nzc.data import DataSplits, Split, Units
 from nzc.data.augment import Affine, Strong
 from nzc.labeling.query_selection import QuerySelection
 from nzc.mechanisms import ABSTAIN
@@ -141,7 +141,7 @@ def test_a_space_without_clusters_is_known_beforehand(
 
 def test_settings_that_do_not_suit_the_rows_are_refused() -> None:
     splits = _rings(90, 40)
-    grouped = replace(splits, groups=np.arange(90) // 2)
+    grouped = replace(splits, units=Units(np.arange(90) // 2))
     with pytest.raises(InputError, match=r"^_target_=Neighbours: .*groups"):
         Neighbours(count=30, sampling=0.5).check(grouped)
     for count, sampling in ((46, 0.5), (1, 0.0)):

@@ -1,4 +1,4 @@
-"""What all students share: batches, averaging, early stopping, labels, decisions and odd data."""
+"""What all students share: batches, averaging, labels, decisions and odd data."""
 
 import pickle
 from dataclasses import replace
@@ -29,7 +29,7 @@ from nzc.students.vat import VAT
 from nzc.training.trainer import TrainerSettings
 from nzc.validation import InputError
 
-PLAIN = Supervised(**COMMON | {"batch_size": 16, "patience": 10})
+PLAIN = Supervised(**COMMON | {"batch_size": 16})
 _POOL = {**vars(PLAIN), "unlabelled": 20, "average": 0.9}
 _STRONG = Strong(None, stretch=1, contrast=0, brightness=0, cutout=0, mask=0.3, noise=0.1)
 _GAN = {"network": "gan_mlp", "steps": 3, "lr_generator": 1e-3, "entropy": 0.3, "consistency": 1}
@@ -110,11 +110,11 @@ def _soft(data: StudentData, probabilities: np.ndarray) -> StudentData:
 
 @each_of([*NETWORKS, *TABLES])
 def test_certain_probabilities_are_labels_to_the_last_digit(config: Student) -> None:
-    """Also with presumed wrong labels, held-out rows, balance, and removed labels."""
+    """Also with presumed wrong labels, balance, and removed labels."""
     data = _data(wrong=12, rows=120, asked=90)
     config = replace(config, balance=0.7)  # type: ignore[call-arg]
     if isinstance(config, StudentConfig):
-        config = replace(config, steps=4, validation=0.2, label_noise_rate=0.1)
+        config = replace(config, steps=4, label_noise_rate=0.1)
 
     def learn(part: StudentData, fold: str) -> FittedStudent:
         return config.fit(part, 0, QUIET, fold)
@@ -194,17 +194,6 @@ def test_expected_shares_are_the_james_stein_estimate(counts: list[int]) -> None
     np.testing.assert_allclose(drawn_shares, expected / expected.sum(), atol=0.02)
 
 
-def test_early_stopping_keeps_the_best_weights_and_sees_no_other_label() -> None:
-    slow = replace(PLAIN, validation=0.25, patience=3, steps=2000, lr=1e-4)
-    stopped = _fitted(slow, _data(wrong=30))
-    assert stopped.trainer.global_step < 2000
-    assert len(stopped.held_out) == 30
-    assert not {*stopped.held_out.tolist()} & {*stopped.labeled.tolist()}
-    predicted = FittedStudent(stopped.classifier).predict(stopped.x[stopped.held_out].numpy())
-    right = predicted == stopped.y[stopped.held_out].numpy()
-    assert right.mean() == pytest.approx(stopped.best.accuracy)
-
-
 def test_labels_that_contradict_the_others_are_left_out() -> None:
     data = _data(wrong=12)
     cleaned = clean_labels(data, 3, 0, lambda part, _: fit(PLAIN, part))
@@ -226,7 +215,7 @@ def test_labels_that_contradict_the_others_are_left_out() -> None:
 def test_odd_data(config: StudentConfig, rows: int, labels: list[int]) -> None:
     data = clouds(rows, 0, 4)[0]
     data.labels[: len(labels)] = labels
-    few = replace(config, steps=3, validation=0.5, balance=1.0)
+    few = replace(config, steps=3, balance=1.0)
     assert clean_labels(data, 2, 0, lambda part, _: fit(few, part)).labeled.any()
     fitted = fit(config, data)
     np.testing.assert_allclose(fitted.probabilities(data.x).sum(axis=1), 1, rtol=1e-6)
@@ -237,7 +226,7 @@ def test_odd_data(config: StudentConfig, rows: int, labels: list[int]) -> None:
 @pytest.mark.parametrize(
     ("kind", "settings", "accuracy"),
     [
-        ("supervised", ["steps=20", "average=0.9", "balance=0.5", "validation=0.1", "folds=2"], 0),
+        ("supervised", ["steps=20", "average=0.9", "balance=0.5", "folds=2"], 0),
         ("vat", ["steps=2"], 0),
         ("softmatch", ["steps=2"], 0),
         ("gan_ssl", ["steps=2"], 0),
@@ -254,7 +243,7 @@ def test_a_whole_run(nzc: Nzc, kind: str, settings: list[str], accuracy: float) 
     assert ran.result["accuracy"] > accuracy
     if kind == "supervised":
         curves = next(ran.folder.glob("outputs/*/*/student.csv")).read_text()
-        for curve in ("Fold 1/accuracy_held_out", "Fold 2/loss_labelled", "Student/loss_labelled"):
+        for curve in ("Fold 2/loss_labelled", "Student/loss_labelled"):
             assert curve in curves
 
 

@@ -13,7 +13,7 @@ import torch
 from torch import nn
 
 from nzc import networks
-from nzc.data import DataSplits, Split
+from nzc.data import DataSplits, Split, Units
 from nzc.data.augment import Affine
 from nzc.data.digits import Digits
 from nzc.data.rows import FileRows
@@ -119,7 +119,7 @@ def _cohorts(
         monkeypatch.setattr(f"nzc.teachers.{module}.as_input", lambda x: x.double() / 255)
     build = networks.build
     monkeypatch.setattr("nzc.networks.build", lambda *shape: build(*shape).double())
-    shards = partition(splits.private.y[:62], 3, 0, stratify=False)
+    shards = partition(62, 3, 0)
     ensemble = TeacherEnsemble(settings, splits, shards, work)
     alone = [ensemble.teacher(number) for number in range(3)]
     stacked = [ensemble.teacher(number) for number in range(3)]
@@ -305,7 +305,8 @@ def test_names_do_not_decide_what_is_refused(splits: DataSplits, tmp_path: Path)
     """They are private, and say how many records a teacher has: any shard may leave one row."""
     store = PredictionStore(tmp_path)
     for seed in range(5):
-        named = replace(splits, keys=np.random.default_rng(seed).integers(2**60, size=120))
+        keys = np.random.default_rng(seed).integers(2**60, size=120)
+        named = replace(splits, units=Units(keys=keys))
         with pytest.raises(InputError, match=r"^network=Batches: .*batch of 1 "):
             replace(SETTINGS, network=Batches).check_training(named, store, QUIET)
         SETTINGS.check_training(named, store, QUIET)

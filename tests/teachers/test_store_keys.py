@@ -41,7 +41,7 @@ OTHER: dict[str, Any] = {
     **dict.fromkeys(("neighbours", "dimensions", "power", "copies"), 9),
     **dict.fromkeys(("side", "width", "steps", "temperature"), 9),
     **dict.fromkeys(("lr", "weight_decay", "share"), 0.5),
-    **dict.fromkeys(("stratify", "stacked"), True),
+    "stacked": True,
     "label": "asked",
     "network": "cnn",
     "augment": Affine(rotate=7),
