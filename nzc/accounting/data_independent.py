@@ -14,7 +14,7 @@ from nzc.accounting.adaptive import together
 from nzc.accounting.gaussian import gaussian
 from nzc.accounting.kinds import Hint, Kind
 from nzc.accounting.rdp import ORDERS, RenyiCost, to_epsilon
-from nzc.types import Floats
+from nzc.types import Floats, Ints
 
 #: e^-700 is about the smallest float64. A pure ε₀ of this size or above is treated as no bound.
 _DETERMINISTIC = 700.0
@@ -94,6 +94,23 @@ def added(releases: Iterable[Release]) -> WorstCaseCost:
         return total
 
     return WorstCaseCost(rdp, float(np.sqrt(sum(count * cost.mu**2 for count, cost in releases))))
+
+
+@dataclass(frozen=True, repr=False)
+class KnownCost:
+    """What queries cost where that is the same whatever the votes, such as that of noisy counts.
+
+    It has the methods of `ExactCost`.
+    """
+
+    queries: int
+    releases: Callable[[int], Iterable[Release]]  # of so many queries
+
+    def total(self, orders: Floats) -> Floats:
+        return added(self.releases(self.queries)).rdp(orders)
+
+    def first(self, counts: Ints) -> Floats:
+        return np.stack([added(self.releases(count)).rdp(ORDERS) for count in counts.tolist()])
 
 
 def compose(releases: Sequence[Release], delta: float, rough: bool = False) -> float:

@@ -13,22 +13,14 @@ from numpy.random import Generator
 from nzc.accounting import audit as empirical
 from nzc.accounting.cost import Cost
 from nzc.accounting.data_dependent import DataDependentBound, gaps
-from nzc.accounting.data_independent import FREE, UNBOUNDED, WorstCaseCost, gaussian_cost
+from nzc.accounting.data_independent import FREE, UNBOUNDED, KnownCost, WorstCaseCost, gaussian_cost
 from nzc.accounting.exact import ExactCost, Pairs
 from nzc.accounting.kinds import Kind
-from nzc.accounting.own_cells import JointCost, known_cost, own_cells_cost
 from nzc.accounting.privacy_filter import CLOSED, OPEN, PrivacyFilter, gaussian_filter, renyi_filter
 from nzc.accounting.rdp import ORDERS
 from nzc.accounting.sampling import sampled
-from nzc.mechanisms.adjacency import FAR, OwnCells, OwnLabels
-from nzc.mechanisms.neighbourhoods import (
-    HistogramBatch,
-    Mechanism,
-    counted_pairs,
-    distinct,
-    moved_pairs,
-    pairs,
-)
+from nzc.mechanisms.adjacency import FAR, OwnCells
+from nzc.mechanisms.neighbourhoods import Mechanism, distinct, pairs
 from nzc.mechanisms.noise.base import Noise, NoNoise
 from nzc.mechanisms.noise.continuous import ContinuousNoise
 from nzc.mechanisms.own_parts import is_own
@@ -77,7 +69,7 @@ def _label(mechanism: Mechanism, labels: int) -> tuple[int, WorstCaseCost]:
             cost = UNBOUNDED
         labels = min(labels, 1) * changes
     elif adjacency.votes > 1:
-        cost = noise.worst_case(adjacency.votes) if plain and noise.concentrated else UNBOUNDED
+        cost = noise.worst_case(adjacency.votes) if plain and noise.l1_bounded else UNBOUNDED
     # `hint` is about the argmax, and about one moved vote.
     if mechanism.releases_counts or adjacency.votes > 1 or _is_lent(noise, cost):
         cost = replace(cost, hint=None)
@@ -183,14 +175,14 @@ def cost(mechanism: Mechanism, votes: Ints, labels: Ints, student_probs: Probs =
     )
 
 
-def exact(mechanism: Mechanism, votes: Ints, student_probs: Probs = None) -> ExactCost | JointCost:
+def exact(mechanism: Mechanism, votes: Ints, student_probs: Probs = None) -> ExactCost | KnownCost:
     """Return the exact Rényi cost of these queries, screening included."""
     votes = as_votes(votes, one_sum=False)
     probs = mechanism.known_to_screen(votes, student_probs)
     adjacency = mechanism.adjacency
     screen = mechanism.screen
-    if mechanism.releases_counts or not adjacency.known:
-        return known_cost(len(votes), lambda queries: worst_case(mechanism, queries, queries))
+    if mechanism.releases_counts or not (adjacency.known and adjacency.everywhere):
+        return KnownCost(len(votes), lambda queries: worst_case(mechanism, queries, queries))
     if screen is not None and probs is not None and not is_own(screen):
         probs = screen.relevant_probs(votes, probs)
 
@@ -201,20 +193,10 @@ def exact(mechanism: Mechanism, votes: Ints, student_probs: Probs = None) -> Exa
         releases = worst_case(mechanism)
         return np.stack([count * release.rdp(orders) for count, release in releases])
 
-    def per_query(laws: Callable[[Mechanism, HistogramBatch], Pairs]) -> ExactCost:
-        """Return the cost of each query where `laws` gives its neighbours."""
-        made: list[tuple[Ints, Callable[[], Pairs]]] = []
-        for batch in batches:
-            made.append((batch.places, partial(laws, mechanism, batch)))
-        return ExactCost(made, inverse, ceiling, paid)
-
-    if adjacency.everywhere:
-        return per_query(pairs)
-    if isinstance(adjacency, OwnLabels):
-        return own_cells_cost(per_query(moved_pairs))
-    left = per_query(partial(counted_pairs, change=-1))
-    entered = per_query(partial(counted_pairs, change=1))
-    return own_cells_cost(per_query(moved_pairs), (left, entered))
+    made: list[tuple[Ints, Callable[[], Pairs]]] = []
+    for batch in batches:
+        made.append((batch.places, partial(pairs, mechanism, batch)))
+    return ExactCost(made, inverse, ceiling, paid)
 
 
 def _ordered(mechanism: Mechanism, votes: Ints) -> Bools:

@@ -20,7 +20,7 @@ from nzc.mechanisms.noise.base import Noise, NoNoise, require_total
 from nzc.mechanisms.noise.checks import require_draws, require_worst_case
 from nzc.mechanisms.noise.gaussian import GaussianNoise
 from nzc.mechanisms.noise.laplace import LaplaceNoise
-from nzc.mechanisms.own_parts import is_own, require_kept, require_parts, require_statistic
+from nzc.mechanisms.own_parts import is_own, require_parts, require_statistic
 from nzc.mechanisms.screen import Screen, screened
 from nzc.mechanisms.votes import ABSTAIN, Probs, as_probabilities, as_votes
 from nzc.types import Floats, Ints
@@ -53,9 +53,6 @@ class NoisyArgmax:
     first: "NoisyArgmax | None" = None
     adjacency: Adjacency = field(default_factory=Adjacency, kw_only=True)
     releases: ClassVar[str] = "labels"
-
-    def __init_subclass__(cls) -> None:
-        require_kept("_target_", cls)
 
     def __post_init__(self) -> None:
         require_parts(self)

@@ -12,8 +12,8 @@ from scipy import stats
 import nzc
 from nzc.accounting.data_independent import WorstCaseCost, gaussian_cost, pure_cost
 from nzc.accounting.exact import error_of
-from nzc.accounting.exact_noise import GUMBEL, ExactGenerator, ExactNoise, StandardLaw
-from nzc.mechanisms import Boost, ContinuousNoise, Noise, NoisyArgmax, NoisyCounts, OwnCells
+from nzc.accounting.exact_noise import GUMBEL, ExactGenerator, ExactNoise
+from nzc.mechanisms import Boost, ContinuousNoise, Noise, NoisyArgmax, NoisyCounts
 from nzc.mechanisms.noise import ExponentialNoise, GaussianNoise, GumbelNoise, LaplaceNoise, NoNoise
 from nzc.mechanisms.noise.checks import require_draws, require_worst_case
 from nzc.validation import InputError, is_shipped
@@ -111,20 +111,6 @@ def test_a_law_with_heavy_tails(gap):
     assert found == pytest.approx(stats.cauchy.logsf(gap, scale=2 * UNIT), rel=1e-12)
 
 
-@pytest.mark.parametrize("law", [stats.expon(), stats.halfnorm(), stats.uniform()])
-def test_one_sided_laws_at_all_neighbours_are_those_at_each(law, monkeypatch):
-    orders = np.array([1.5, 8.0, 64.0])
-    rows = [[5, 5], [9, 9, 9, 1], [30, 20, 10, 0, 0], [250, 0, 0], [21, 20, 20, 19, 3]]
-    mechanism = NoisyArgmax(Own(law))
-
-    def costs():
-        return [mechanism.exact(np.array([row])).per_query(orders) for row in rows]
-
-    found = costs()
-    monkeypatch.setattr(ContinuousNoise, "neighbourhood", lambda *_: None)
-    np.testing.assert_allclose(found, costs(), rtol=1e-9)
-
-
 @pytest.mark.parametrize("factor", [0.99, 1.0001])
 def test_a_law_that_does_not_sum_to_one_is_refused(factor, monkeypatch):
     monkeypatch.setattr(Own, "log_density", lambda noise, x: noise.law.logpdf(x) + np.log(factor))
@@ -197,9 +183,9 @@ def _name(noise: object) -> str:
 
 
 @pytest.mark.parametrize("noise", NOISES, ids=_name)
-@pytest.mark.parametrize("drawn", [0.98, 1.02, 0.0])
-def test_two_percent_too_little_or_too_much_noise_is_refused(noise, drawn):
-    with pytest.raises(InputError, match=r"^noise=.*must draw with `sample`, in votes"):
+@pytest.mark.parametrize("drawn", [0.95, 1.05, 0.0])
+def test_five_percent_too_little_or_too_much_noise_is_refused(noise, drawn):
+    with pytest.raises(InputError, match=r"^noise=.*must draw"):
         require_draws(replace(noise, drawn=drawn))
 
 
@@ -224,12 +210,9 @@ def test_every_noise_of_nzc_is_consistent(kind, parameter):
             require_worst_case(kind(parameter), shift)
 
 
-def test_an_exact_cost_below_its_lower_bound_is_refused():
-    cost = nzc.LNMax(0.05).cost(np.array([[130, 120]] * 20), np.zeros(20, int))
-    assert cost.epsilon(1e-5).exact_lower <= cost.epsilon(1e-5).exact
-    with pytest.raises(InputError, match=r"worst_case=.*at these votes"):
-        replace(cost, worst_case=((20, pure_cost(0.01)),)).epsilon(1e-5)
-    exact = replace(cost.exact[0], ceiling=lambda orders: np.full((2, len(orders)), 1e-6))
+def test_a_bound_that_is_too_small_at_the_votes_is_refused():
+    (exact,) = nzc.LNMax(0.05).cost(np.array([[130, 120]]), np.zeros(1, int)).exact
+    exact = replace(exact, ceiling=lambda orders: np.full((2, len(orders)), 1e-6))
     with pytest.raises(InputError, match=r"worst_case=.*at order 2 it is too small at these"):
         exact.total(np.array([2.0, 8.0]))
 
@@ -293,39 +276,21 @@ class Antithetic(Own):
         return noise
 
 
-class OtherQuantiles(Own):
-    """Its quantiles in `exact` are those of slightly more noise."""
-
-    @property
-    def exact(self):
-        return ExactNoise(GUMBEL, Fraction(UNIT * 1.000001))
-
-
-class Imprecise(OwnGumbel):
-    """Its quantiles by mpmath are others than in float64."""
-
-    @property
-    def exact(self):
-        law = StandardLaw(GUMBEL.quantile, lambda mp, u: 1.001 * GUMBEL.precise(mp, u))
-        return ExactNoise(law, Fraction(UNIT))
-
-
 def derived(base, *parameters, **replaced):
-    return type("Derived", base if isinstance(base, tuple) else (base,), replaced)(*parameters)
+    return type("Derived", (base,), replaced)(*parameters)
 
 
 LAW = "must draw with `sample`, in votes, what its law says"
 REFUSED = [
-    (derived(GumbelNoise, 0.05, sample=np.zeros), "must leave `sample` as GumbelNoise has it"),
-    (derived(LaplaceNoise, 0.05, worst_case=pure(1e-3)), "must leave `worst_case`"),
-    (derived((OwnGumbel, LaplaceNoise), 1.0), "must leave"),
-    (derived(Own, stats.norm(), log_law=None), "must leave `log_law` as ContinuousNoise has it"),
+    (
+        derived(LaplaceNoise, 0.05, worst_case=lambda _, shift: pure(1e-3)(shift)),
+        "must hold for any",
+    ),
+    (derived(GumbelNoise, 0.05, sample=lambda _, shape, rng: rng.gumbel(size=shape)), LAW),
     (OwnGumbel(quantiles=0.5), LAW),
     (OnlySeeded(), LAW),
     (ByClass(), LAW),
     (Antithetic(stats.laplace()), LAW),
-    (OtherQuantiles(stats.gumbel_r()), "must have quantiles in `exact` of the law"),
-    (Imprecise(), "must have the same quantiles by mpmath"),
     (FixedSeed(), "from its `rng` alone"),
     (None, "must be a nzc.mechanisms.Noise"),
 ]
@@ -363,21 +328,3 @@ def test_a_class_derived_from_a_mechanism_sets_its_parts():
 
     votes = np.array([[9, 3]])
     assert (Mine(0.05).log_law(votes) == nzc.Gumbel(0.05).log_law(votes)).all()
-
-
-@pytest.mark.parametrize("base", [NoisyArgmax, NoisyCounts])
-@pytest.mark.parametrize(
-    "name", ["draw", "release", "log_law", "cost", "promise", "worst_case", "__post_init__"]
-)
-def test_a_class_derived_from_a_mechanism_replaces_nothing(base, name):
-    with pytest.raises(InputError, match=rf"^_target_=Other: must leave `{name}` as"):
-        type("Other", (base,), {name: lambda *_: None})
-
-
-@pytest.mark.parametrize(
-    ("part", "replaced"),
-    [("boost", derived(Boost, scale=len)), ("adjacency", derived(OwnCells, everywhere=True))],
-)
-def test_other_parts_replace_nothing(part, replaced):
-    with pytest.raises(InputError, match=rf"^{part}=Derived: must leave"):
-        NoisyArgmax(GumbelNoise(0.05), **{part: replaced})

@@ -28,8 +28,9 @@ class GaussianNoise(ContinuousNoise):
     """
 
     sigma: float
-    concentrated = True
-    #: Φ(−x/√2) is e^-700 at x = 53, and a moved vote brings a class up to 2 MAX_STEP nearer.
+    l1_bounded = True
+    #: Φ(−x/√2) is e^-700 at x = 53, and a moved vote brings a class up to 8 nearer
+    #: (`integration.MAX_STEP`).
     reach = 62.0
     names: ClassVar = {
         "labels": "GNMax",
