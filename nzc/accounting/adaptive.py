@@ -23,7 +23,6 @@ from nzc.accounting.induction import (
     Bit,
     Laws,
     after_all,
-    by_moments,
     epsilon_of,
     extended,
     induced,
@@ -91,9 +90,7 @@ def epsilon(groups: tuple[Queries, ...], delta: float) -> float:
     if queries > _MOST or left < delta / 2:
         return np.inf
     known = gaussian(float(np.sqrt(variance)), delta)
-    if known > LARGEST:
-        return _large_epsilon(groups, left)
-    if known == 0:
+    if not 0 < known <= LARGEST:
         return np.inf
     return _by_induction(groups, blocks, known, delta, left)
 
@@ -137,16 +134,6 @@ def _blocks(groups: tuple[Queries, ...]) -> list[int]:
     if _is_whole(groups):
         return [1]
     return [ceil(count / _BLOCK) for count, _ in groups]
-
-
-def _large_epsilon(groups: tuple[Queries, ...], left: float) -> float:
-    """Return ε above LARGEST at what is `left` of δ; inf: these are not labels alone."""
-    queries, releases = groups[0]
-    step = _TIE * _shifts(releases)[0] / 8
-    laws, bit = _query(releases, 0.0, step, np.inf)
-    if len(groups) > 1 or bit is not None:
-        return np.inf
-    return by_moments(laws, queries, step, left)
 
 
 def _by_induction(
