@@ -14,7 +14,7 @@ import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 from scipy.special import ndtr
 
-from nzc.accounting import gaussian_argmax, laplace_argmax, sparse_reports
+from nzc.accounting import gaussian_argmax, laplace_argmax
 from nzc.accounting.dominating import laws_of, ratios, rounded
 from nzc.accounting.gaussian import gaussian
 from nzc.accounting.induction import (
@@ -60,7 +60,6 @@ _BOUNDS = {
     Kind.LAPLACE: _Bound(_TIE, laplace_argmax.LARGEST, laplace_argmax.FAR, laplace_argmax.bands),
     Kind.BIT: _Bound(1.0, 2.0, 4 * 7e-16),  # step 1
     Kind.RANGE: _Bound(2 * _TIE, 4 * _TIE, 4 * 7e-16),
-    Kind.REPORT: _Bound(1.0, 0.0, 0.0),  # `sparse_reports`; with others no bound is known
 }
 
 #: So many queries, and what each shows: a bit, a label, or a bit and a label where that passes.
@@ -95,17 +94,11 @@ def epsilon(groups: tuple[Queries, ...], delta: float) -> float:
     return _by_induction(groups, blocks, known, delta, left)
 
 
-def together(parts: Sequence[tuple[int, Hint]], delta: float, known: float) -> float:
-    """Return an upper bound on ε at δ of so many releases in any order; inf: none found.
-
-    `known` is another upper bound.
-    """
+def together(parts: Sequence[tuple[int, Hint]], delta: float) -> float:
+    """Return an upper bound on ε at δ of so many releases in any order; inf: none found."""
     counts: Counter[Hint] = Counter()
     for count, hint in parts:
         counts[hint] += count
-    _, first = parts[0]
-    if len(counts) == 1 and first.kind is Kind.REPORT:
-        return sparse_reports.epsilon(counts[first], first.size, delta, known)
     groups = {hint: (count, (hint,)) for hint, count in counts.items()}
     found = epsilon(tuple(groups.values()), delta)
     kinds = [hint.kind for hint in counts]
@@ -223,7 +216,7 @@ def _bit(kind: Kind, size: float, step: float) -> Bit:
             windows = sliding_window_view(extended(value, pad, pad), len(value))
             cells = offsets[outcome] + pad
             total = total + low[outcome] * windows[cells] + high[outcome] * windows[cells + 1]
-        return np.asarray(np.maximum(total.max(axis=0), answered))
+        return np.maximum(total.max(axis=0), answered)
 
     return before
 

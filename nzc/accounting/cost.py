@@ -167,8 +167,7 @@ class Cost:
             return exact, None, order
         lower, upper = composition.compose(cost.laws(), left, exact, order)
         exact = min(exact, upper)
-        # Noise that ends a run, or a part of δ, may hide what the laws of all queries show.
-        if self.delta_cost > 0 or cost.paid is not None:
+        if self.delta_cost > 0:  # a part of δ may hide what the laws of all queries show
             return exact, None, order
         if exact < np.inf:  # e^-1000 counts as 0: an infinite loss is LARGEST at least
             lower = min(lower, LARGEST)

@@ -140,7 +140,7 @@ def compose(releases: Sequence[Release], delta: float, rough: bool = False) -> f
     # What has a hint composes by induction.
     hints = [cost.hint for cost in costs]
     if None not in hints:
-        bounds.append(together(list(zip(counts, hints, strict=True)), delta, min(bounds)))
+        bounds.append(together(list(zip(counts, hints, strict=True)), delta))
     return min(bounds)
 
 
@@ -166,7 +166,7 @@ def pure_rdp(epsilon0: float, orders: Floats) -> Floats:
     up = orders * epsilon0
     down = (orders - 1) * epsilon0
     log_more = up + np.log(-np.expm1(-up)) + np.log(-np.expm1(-down)) - np.logaddexp(0, epsilon0)
-    return np.asarray(np.logaddexp(0, log_more) / (orders - 1) * (1 + 1e-12))
+    return np.logaddexp(0, log_more) / (orders - 1) * (1 + 1e-12)
 
 
 def bounded_range_rdp(eta: float, orders: Floats) -> Floats:
@@ -180,7 +180,7 @@ def bounded_range_rdp(eta: float, orders: Floats) -> Floats:
     t = np.log(ahead / orders) + np.log(-falls) + eta - np.log(-np.expm1(-ahead * eta))
     rounding = 1e-14 * (1 + orders) / ahead
     worst = (log_b - np.log(orders)) / ahead + t + rounding
-    return np.asarray(np.minimum(worst, orders * eta**2 / 8))
+    return np.minimum(worst, orders * eta**2 / 8)
 
 
 def optimal_pure(epsilon0: float, releases: int, delta: float) -> float:

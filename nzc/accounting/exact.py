@@ -48,7 +48,7 @@ def error_of(log_p: Floats) -> Floats:
     # to log p itself.
     size = np.where(np.isfinite(log_p), np.abs(log_p), 0.0)
     depth = np.maximum(size, -np.log(np.maximum(size, 1e-323)))
-    return np.asarray(np.minimum(2 * size, 1.0) * (4e-14 + 5e-15 * depth))
+    return np.minimum(2 * size, 1.0) * (4e-14 + 5e-15 * depth)
 
 
 @dataclass(frozen=True, repr=False)
@@ -252,8 +252,6 @@ class ExactCost:
     inverse: Ints  # [queries] the distinct histogram of each query
     #: What asking a query and its label cost for any votes, orders → [2, orders].
     ceiling: Callable[[Floats], Floats]
-    #: All queries cost at most so often the ceiling of asking; None: no limit.
-    paid: int | None = None
     #: Laws of batches, by number.
     _kept: dict[int, Pairs] = field(default_factory=dict, init=False, compare=False)
 
@@ -266,27 +264,17 @@ class ExactCost:
         """Return the cost of all queries, [orders]."""
         times = np.bincount(self.inverse)
         if orders is ORDERS:
-            total = times @ self._at_grid
-        else:
-            total = np.zeros(len(orders))
-            for places, costs in self._costs(orders):
-                total += times[places] @ costs
-        return self._limited(total, np.asarray(len(self.inverse)), orders)
+            return times @ self._at_grid
+        total = np.zeros(len(orders))
+        for places, costs in self._costs(orders):
+            total += times[places] @ costs
+        return total
 
     def first(self, counts: Ints) -> Floats:
         """Return the cost of the first so many queries, [counts, orders] at `rdp.ORDERS`."""
         totals = np.zeros((len(self.inverse) + 1, len(ORDERS)))
         np.cumsum(self.per_query(ORDERS), axis=0, out=totals[1:])
-        return self._limited(totals[counts], counts[:, None], ORDERS)
-
-    def _limited(self, total: Floats, queries: Ints, orders: Floats) -> Floats:
-        """Return `total` of so many queries, or what they cost at most where that is smaller."""
-        if self.paid is None:
-            return total
-        ask, label = self.ceiling(orders)
-        with np.errstate(invalid="ignore"):
-            most = np.minimum(queries, self.paid) * ask + queries * label
-            return np.asarray(np.fmin(total, most))
+        return totals[counts]
 
     def laws(self) -> Iterator[tuple[Pairs, Ints]]:
         """Yield the laws of distinct histograms, and how many queries share each, [histograms].

@@ -55,7 +55,7 @@ def tails(values: Floats) -> Floats:
 
 def after_all(grid: Floats) -> Floats:
     """Return V when no query is left: (1 − e^−ℓ)₊."""
-    return np.asarray(-np.expm1(-np.maximum(grid, 0.0)))
+    return -np.expm1(-np.maximum(grid, 0.0))
 
 
 def extended(value: Floats, below: int, above: int) -> Floats:

@@ -16,7 +16,7 @@ from nzc.accounting.data_dependent import DataDependentBound, gaps
 from nzc.accounting.data_independent import FREE, UNBOUNDED, KnownCost, WorstCaseCost, gaussian_cost
 from nzc.accounting.exact import ExactCost, Pairs
 from nzc.accounting.kinds import Kind
-from nzc.accounting.privacy_filter import CLOSED, OPEN, PrivacyFilter, gaussian_filter, renyi_filter
+from nzc.accounting.privacy_filter import CLOSED, PrivacyFilter, gaussian_filter, renyi_filter
 from nzc.accounting.rdp import ORDERS
 from nzc.accounting.sampling import sampled
 from nzc.mechanisms.adjacency import FAR, OwnCells
@@ -50,7 +50,7 @@ def worst_case(mechanism: Mechanism, asked: int = 1, answered: int = 1) -> Price
         return (asked, sampled(both, probability)), (0, FREE)
     if label.hint is not None and label.hint.kind is Kind.LABEL:
         label = replace(label, hint=replace(label.hint, kind=Kind.SCREENED))
-    return (screen.paid(asked), ask), (count, label)
+    return (asked, ask), (count, label)
 
 
 def _label(mechanism: Mechanism, labels: int) -> tuple[int, WorstCaseCost]:
@@ -85,8 +85,7 @@ def _is_lent(noise: Noise, cost: WorstCaseCost) -> bool:
 
 def promise(mechanism: Mechanism, asked: int, answered: int) -> Cost:
     """Return what so many queries and labels cost at most, whatever the votes."""
-    paid = asked if mechanism.screen is None else mechanism.screen.paid(asked)
-    delta_cost = paid * (mechanism.delta_cost or 0.0)
+    delta_cost = asked * (mechanism.delta_cost or 0.0)
     return Cost(asked, None, (), worst_case(mechanism, asked, answered), delta_cost)
 
 
@@ -117,8 +116,8 @@ def privacy_filter(
     """Return the filter that keeps `queries` queries and `other` within ε at δ, for any votes."""
     together = _beside(promise(mechanism, queries, queries), other)
     left = delta - together.delta_cost
-    if mechanism.one_round or left <= 0:  # then it may pay for any number of answers
-        return OPEN if together.data_independent(delta) <= epsilon else CLOSED
+    if left <= 0:
+        return CLOSED
     (_, ask), (_, answer) = worst_case(mechanism)
     if np.isfinite(ask.mu + answer.mu):
         return gaussian_filter(epsilon, left, ask.mu, answer.mu, other.mu)
@@ -187,7 +186,6 @@ def exact(mechanism: Mechanism, votes: Ints, student_probs: Probs = None) -> Exa
         probs = screen.relevant_probs(votes, probs)
 
     batches, inverse = distinct(votes, probs, _ordered(mechanism, votes))
-    paid = screen.paid(len(votes)) if screen is not None and screen.one_round else None
 
     def ceiling(orders: Floats) -> Floats:
         releases = worst_case(mechanism)
@@ -196,7 +194,7 @@ def exact(mechanism: Mechanism, votes: Ints, student_probs: Probs = None) -> Exa
     made: list[tuple[Ints, Callable[[], Pairs]]] = []
     for batch in batches:
         made.append((batch.places, partial(pairs, mechanism, batch)))
-    return ExactCost(made, inverse, ceiling, paid)
+    return ExactCost(made, inverse, ceiling)
 
 
 def _ordered(mechanism: Mechanism, votes: Ints) -> Bools:
@@ -209,7 +207,7 @@ def _ordered(mechanism: Mechanism, votes: Ints) -> Bools:
     ties = mechanism.boost.c > 0 or isinstance(noise, NoNoise)
     own = is_own(noise) and not isinstance(noise, ContinuousNoise)
     near = gaps(votes)[:, 0] <= FAR
-    return np.asarray((ties & near) | own | is_own(mechanism.screen))
+    return (ties & near) | own | is_own(mechanism.screen)
 
 
 def audit(
@@ -236,8 +234,6 @@ def audit(
     queries = min(queries, _AUDITED)
     if not mechanism.adjacency.everywhere:
         queries = 1  # a vote moves within one histogram
-    elif screen is not None:
-        queries = screen.paid(queries)  # no run of so few queries ends early
     evidence = mechanism.evidence(pair)
     epsilon = empirical.audit(mechanism.draw, evidence, pair, queries, trials, delta, rng)
     bound = promise(mechanism, queries, queries).data_independent(delta)

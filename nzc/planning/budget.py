@@ -2,17 +2,15 @@
 
 from bisect import bisect_left
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cache, cached_property, partial
 from operator import attrgetter
 
 import numpy as np
-from scipy.special import bdtr
 
 from nzc.accounting.calibration import calibrate
 from nzc.mechanisms.noisy_argmax import NoisyArgmax
-from nzc.mechanisms.presets import GNMax, LNMax, SparseStable
-from nzc.mechanisms.sparse_vector import SparseScreen
+from nzc.mechanisms.presets import GNMax, LNMax
 from nzc.mechanisms.votes import as_labels, as_votes
 from nzc.planning.advice import ENOUGH, doubts
 from nzc.planning.expected import AGREEMENT, expected, histograms, vote_shares
@@ -23,8 +21,6 @@ QUERIES = (10, 20, 50, 100, 200, 500, 1000)  # numbers of queries that are compa
 #: Runs of gnmax that are so good by the quick bound may be good by the precise one.
 _NEAR = 0.75
 _MOST_ROWS = 1_000  # of more measured rows than this, so many at equal distances are used
-#: Of sparse_stable; the best of them is planned.
-_CUTOFFS = (1, 2, 5, 10, 25, 50, 100, 250, 500, 1000)
 
 
 @dataclass(frozen=True)
@@ -54,7 +50,7 @@ class Plan:
                of it, evenly
     measured   replaces both: vote histograms [rows, classes] of any number of teachers, and the
                true classes [rows], −1 where not known. Teachers and rows must be public: the votes
-               of private teachers are private. Only with it, sparse_stable is planned too.
+               of private teachers are private.
     queries    the numbers of queries to compare
     records    number of private records; it is compared with δ
     InputError names the argument that is wrong.
@@ -105,10 +101,7 @@ class Plan:
 
         That of gnmax is by a quick bound: it has up to a fifth too much noise.
         """
-        names = ["gnmax", "lnmax"]
-        # One number of agreement does not say how often sparse_stable ends its run.
-        if self.measured is not None and self.teachers >= 4:
-            names.append("sparse_stable")
+        names = ("gnmax", "lnmax")
         return [self._run(name, queries) for name in names for queries in self.queries]
 
     @cached_property
@@ -174,28 +167,12 @@ class Plan:
         return histograms(self._shares, self.teachers)
 
     def _run(self, name: str, queries: int, rough: bool = True) -> PlannedRun:
-        """Return the run of an aggregator whose noise spends ε, with the best cutoff if any."""
-        if name == "gnmax":
-            return self._calibrated(name, GNMax, "sigma", queries, rough)
+        """Return the run of an aggregator whose noise spends ε."""
+        build: Callable[..., NoisyArgmax] = GNMax
+        noise = "sigma"
         if name == "lnmax":
-            return self._calibrated(name, LNMax, "gamma", queries, rough)
-        runs = []
-        for cutoff in sorted({min(cutoff, queries) for cutoff in _CUTOFFS}):
-            build = partial(SparseStable, cutoff, self.teachers, self.delta)
-            run = self._calibrated(name, build, "scale", queries, rough)
-            runs.append(replace(run, settings={"cutoff": cutoff} | run.settings))
-        return max(runs, key=lambda run: run.right)
-
-    def _calibrated(
-        self, name: str, build: Callable[..., NoisyArgmax], noise: str, queries: int, rough: bool
-    ) -> PlannedRun:
-        """Return the run of a mechanism whose parameter `noise` follows from ε."""
+            build = LNMax
+            noise = "gamma"
         value = calibrate(build, self.epsilon, self.delta, queries, noise, rough)
-        mechanism = build(**{noise: value})
-        answered, right = expected(mechanism, *self._histograms)
-        reached = float(queries)
-        if isinstance(mechanism.screen, SparseScreen):  # it ends early, after unstable queries
-            before = np.arange(queries)
-            unstable = np.minimum(mechanism.screen.cutoff - 1, before)
-            reached = float(bdtr(unstable, before, 1 - answered).sum())
-        return PlannedRun(name, {noise: value}, queries, answered * reached, right * reached)
+        answered, right = expected(build(**{noise: value}), *self._histograms)
+        return PlannedRun(name, {noise: value}, queries, answered * queries, right * queries)

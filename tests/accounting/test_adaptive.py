@@ -2,14 +2,13 @@
 
 import numpy as np
 import pytest
-from brute import adaptive_delta, attacker, moved
+from brute import adaptive_delta, attacker
 from scipy.special import ndtr
 
 import nzc
-from nzc.accounting import adaptive, sparse_reports
-from nzc.accounting.induction import Laws, after_all, induced
+from nzc.accounting import adaptive
+from nzc.accounting.induction import Laws, induced
 from nzc.accounting.kinds import Hint, Kind
-from nzc.mechanisms import NoisyArgmax, NoNoise, SparseScreen
 
 DELTA = 1e-5
 MOVE = np.array([1, -1, 0])
@@ -104,7 +103,7 @@ def test_blocks_and_labels_apart():
     blocks = adaptive.epsilon(((201, (bit, label)),), DELTA)  # two blocks of 101
     assert whole < blocks < 1.015 * whole
     assert whole < adaptive.epsilon(((200, (bit,)), (200, (label,))), DELTA) < 1.03 * whole
-    grown = [adaptive.together([(400, bit), (n, label)], DELTA, np.inf) for n in (1, 400)]
+    grown = [adaptive.together([(400, bit), (n, label)], DELTA) for n in (1, 400)]
     assert grown == sorted(grown)
 
 
@@ -121,39 +120,10 @@ def test_different_rounds_compose():
     assert spoilt.data_independent(DELTA) == spoilt.data_independent(DELTA, rough=True)
 
 
-@pytest.mark.parametrize("reports", [1, 3])
-@pytest.mark.parametrize("scale", [4.0, 17.0, 69.0])
-def test_sparse_reports_against_an_adversary(reports, scale):
-    """Queries of one small rate, whose factor r is chosen anew each time, without end."""
-    mechanism = NoisyArgmax(NoNoise(), screen=SparseScreen(1e3, scale, reports))
-    known = mechanism.worst_case_epsilon(10**6, DELTA, rough=True)
-    h = 1 / scale
-    bound = sparse_reports.epsilon(reports, h, DELTA, known)
-    step = min(h / 30, known / 600)
-    rate = 4 * step / -np.expm1(-h)
-    losses = np.arange(-1.4 * known, max(0.6 * known, 8 * h), step)
-    value = after_all(losses)
-    r = np.exp([-h, h])
-    p = -np.expm1(-r * rate)
-    q = -np.expm1(-rate)
-    for _ in range(reports):
-        reported = p[:, None] * moved(losses, value, np.log(p / q))
-        value = after_all(losses)
-        gain = 1.0
-        while gain > 1e-10:
-            waited = (1 - p)[:, None] * moved(losses, value, rate * (1 - r))
-            better = np.maximum(value, (waited + reported).max(axis=0))
-            gain = (better - value).max()
-            value = better
-    assert 1 <= bound / -losses[np.searchsorted(value, DELTA)] <= 1.05
-
-
 def test_where_no_induction_is_known_another_bound_holds():
     bit = Hint(Kind.BIT, 1 / 40)
     assert adaptive.epsilon(((10, (Hint(Kind.BIT, 3.0),)),), DELTA) == np.inf
     assert adaptive.epsilon(((10, (bit,)),), 1e-14) == np.inf
-    assert adaptive.together([(3, Hint(Kind.REPORT, 0.1)), (10, bit)], DELTA, 5.0) == np.inf
-    assert sparse_reports.epsilon(5_000, 0.1, DELTA, 30.0) == np.inf
     screened = nzc.Confident(20, 1e-5, 40)
     rough = screened.worst_case_epsilon(20, DELTA, rough=True)
     assert screened.worst_case_epsilon(20, DELTA) == rough

@@ -20,7 +20,6 @@ from nzc.accounting.rdp import _LARGEST, CHOICES, ORDERS, adaptive_epsilon, cks,
 from nzc.labeling.ledger import Ledger
 from nzc.labeling.ledger_entry import total_epsilon
 from nzc.labeling.run_ledger import RunLedger
-from nzc.mechanisms.sparse_vector import SparseScreen
 
 DELTAS = (1e-3, 1e-5, 1e-8)
 FEW = np.array([1.02, 1.3, 1.75, 2, 3.25, 8, 31.5, 64, 500, 1024, 1e5])
@@ -52,12 +51,16 @@ def _settings(count: int):
         delta = 10 ** rng.uniform(-12, -0.5)
         scale = 10 ** rng.uniform(-4, 1)
         times = int(10 ** rng.uniform(0, 3))
-        screen = SparseScreen(threshold=1e3, sigma1=10 ** rng.uniform(-0.6, 2.5), cutoff=times)
+        finite_below = 1 + 10 ** rng.uniform(-2, 2.5)
         kinds = [
             WorstCaseCost(lambda orders, rho=scale**3: rho * orders),
             pure_cost(scale),
             bounded_range_cost(scale),
-            screen.worst_case(),
+            WorstCaseCost(
+                lambda orders, rho=scale, end=finite_below: np.where(
+                    orders < end, rho * orders, np.inf
+                )
+            ),
         ]
         cost = kinds[number % len(kinds)]
         if number % len(kinds) == 0:

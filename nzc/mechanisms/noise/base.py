@@ -60,7 +60,7 @@ class Noise(ABC):
         """
         if isinstance(rng, ExactGenerator) and self.exact is not None:
             return rng.winner(self.exact, scores, scale)
-        return np.asarray((scores + self.sample(scores.shape, rng) * scale[:, None]).argmax(axis=1))
+        return (scores + self.sample(scores.shape, rng) * scale[:, None]).argmax(axis=1)
 
     def worst_case(self, shift: float) -> WorstCaseCost:
         """Return a label's cost for any votes.

@@ -50,7 +50,7 @@ def require_worst_case(noise: Noise, shift: float) -> None:
 def _quantiles(log_p: Floats) -> Floats:
     """Return Φ⁻¹ of Pr[second class] in laws of two classes, precise in both tails."""
     first, second = log_p.T
-    return np.asarray(np.where(second < first, ndtri_exp(second), -ndtri_exp(first)))
+    return np.where(second < first, ndtri_exp(second), -ndtri_exp(first))
 
 
 def require_draws(noise: Noise) -> None:

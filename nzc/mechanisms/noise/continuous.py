@@ -61,7 +61,7 @@ class ContinuousNoise(Noise):
     def leads(self, scores: Floats, scale: Floats | float = 1.0) -> Floats:
         """Return standardised scores minus the largest of their row."""
         behind = scores - scores.max(axis=1, keepdims=True)
-        return np.asarray(np.maximum(behind / (self.unit * scale), -self.reach))
+        return np.maximum(behind / (self.unit * scale), -self.reach)
 
     def log_law(self, scores: Floats) -> Floats:
         law = np.empty_like(scores)

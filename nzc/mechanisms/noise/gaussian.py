@@ -55,10 +55,10 @@ class GaussianNoise(ContinuousNoise):
         return ExactNoise(NORMAL, Fraction(float(self.sigma)))
 
     def log_density(self, x: Floats) -> Floats:
-        return np.asarray(-0.5 * x * x - 0.5 * np.log(2 * np.pi))
+        return -0.5 * x * x - 0.5 * np.log(2 * np.pi)
 
     def log_cdf(self, x: Floats) -> Floats:
-        return np.asarray(log_ndtr(x))
+        return log_ndtr(x)
 
     def nodes(self, leads: Floats, copies: Floats, step: Floats) -> tuple[Floats, Floats]:
         """Return the nodes of the trapezoid rule, with a relative error below 4e-15.
