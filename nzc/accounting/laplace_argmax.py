@@ -4,7 +4,7 @@ Proof, and what its steps are: docs/proofs.md, "Labels with Laplace noise". Vote
 1/γ, h = γ.
 """
 
-from functools import cache, lru_cache
+from functools import lru_cache, reduce
 
 import numpy as np
 
@@ -20,10 +20,12 @@ from nzc.accounting.dominating import (
 from nzc.accounting.induction import Laws
 from nzc.types import Floats
 
-LARGEST = 0.3  # larger h get another bound: those of labels that cost an ε of 0.6 or more each
+LARGEST = 4.0  # larger h get another bound
 FAR = 1e-15  # what far pairs add to V per query (step 4)
-_BELOW = 3.0  # so far below R a class is rarely above it (step 4)
-_END = 40.0  # the last finite v of the grid, and 22 the last d
+_SMALL = 0.3  # up to this h the errors of cells follow from third derivatives alone
+#: h up to which, in step 4, so far below R a class is rarely above it; the grid then ends at so
+#: large d.
+_GRIDS = {_SMALL: (3.0, 22.0), 2.0: (6.0, 25.5), LARGEST: (10.0, 28.5)}
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(64)
 _TAIL_NODES, _TAIL_WEIGHTS = np.polynomial.legendre.leggauss(4)
 
@@ -39,40 +41,64 @@ def bands(h: float, step: float, highest: float = np.inf) -> list[Laws]:
     return [laws_of(merged(curves, s, h * np.sqrt(np.pi / 2), highest), s)]
 
 
+def _grid(h: float) -> tuple[float, float]:
+    return next(grid for most, grid in _GRIDS.items() if h <= most)
+
+
 def _corners(h: float) -> tuple[Floats, Floats]:
     """Return p and q of outcomes a, c and b [pairs, 3] at the corners of all cells, with e added.
 
     Step 3 of the proof says what e is. F_b is F_a at −d, and d is symmetric.
     """
-    d, v, (a, c) = _cells()
+    below, last = _grid(h)
+    d, v, here = _cells(below, last)
     p_a, p_b, p_c, *_ = _law(*np.meshgrid(d + h / 2, v, indexing="ij"))
-    b = a[:, ::-1]
+    ahead = behind = np.full(here.shape, np.inf)
+    s_a = s_b = np.full(here.shape[2:], np.exp(2 * h))
+    if h > _SMALL:  # the largest s of line a, and of line b, in each cell; p/q falls as d grows
+        s_a = p_a[:-1, 1:] / p_b[:0:-1, :-1]
+        s_b = np.minimum(s_a, p_c[:-1, :-1] / p_c[:0:-1, 1:])
+        ahead = _shifted(here, d, h / 2)
+        behind = _shifted(here, d, -h / 2)
+    a, c = np.stack([here, ahead, behind], axis=1)
+    b = a[[0, 2, 1], :, ::-1]
     wide = np.diff(d)[:, None] ** 2 / 8
     tall = _heights(v) ** 2 / 8
-    s = np.exp(2 * h)  # no p/q is larger
 
-    def bent(outcome: Floats) -> Floats:
+    def bent(outcome: Floats, s: Floats) -> Floats:
         """Return the error of p − s q of an outcome in the cells."""
-        in_d, in_v = np.exp(h) * ((s - 1) * outcome[::2] + s * h * outcome[1::2])
+        away = np.maximum(s - 1, -np.expm1(-2 * h))
+        at, p, q = outcome[:, ::2]  # second derivatives, in d and in v
+        error = np.exp(h) * (away * at + s * h * outcome[0, 1::2])
+        in_d, in_v = np.minimum(error, p + s * q)
         return wide * in_d + tall * in_v
 
     # Line a is p_a − s q_a; in both lines a rarer pair of outcomes may stand for the other one.
-    e_a = np.minimum(bent(a), bent(b) + bent(c))
-    e_b = np.minimum(bent(b), bent(a) + bent(c))
+    e_a = np.minimum(bent(a, s_a), bent(b, s_a) + bent(c, s_a))
+    e_b = np.minimum(bent(b, s_b), bent(a, s_b) + bent(c, s_b))
     nearest = np.minimum(abs(d[1:]), abs(d[:-1]))[:, None]
-    used = (v[1:] >= nearest - _BELOW) & (nearest < (41 + _BELOW) / 2)
+    used = (v[1:] >= nearest - below) & (nearest < (41 + below) / 2)
     return corners_of(np.stack([p_a, p_c, p_b]), e_a, e_b, used)
 
 
-@cache
-def _cells() -> tuple[Floats, Floats, Floats]:
+def _shifted(bounds: Floats, d: Floats, shift: float) -> Floats:
+    """Return bounds for cells where d is larger by `shift`: the largest of all cells reached."""
+    first = np.clip(np.searchsorted(d, d[:-1] + shift, side="right") - 1, 0, len(d) - 2)
+    last = np.clip(np.searchsorted(d, d[1:] + shift) - 1, 0, len(d) - 2)
+    steps = range((last - first).max() + 1)
+    return reduce(np.maximum, (bounds[:, :, np.minimum(first + step, last)] for step in steps))
+
+
+@lru_cache(maxsize=3)
+def _cells(below: float, last: float) -> tuple[Floats, Floats, Floats]:
     """Return the grid of d and v, and bounds on derivatives in its cells [2, 4, d, v].
 
     They are |F_dd|, |F_ddd|, |F_vv| and |F_vvd|, of a and of c.
     """
-    d = mirrored(_nodes(0.05, 0.03, 0.4, 22.0))
-    near = np.arange(-_BELOW, 1, 0.12)
-    v = np.concatenate([near, 1 + _nodes(0.12, 0.15, 0.6, _END - 1), [_END + 30]])  # v = ∞
+    d = mirrored(_nodes(0.05, 0.03, 0.4, last))
+    end = 39 + below / 3
+    near = np.arange(-below, 1, 0.12)
+    v = np.concatenate([near, 1 + _nodes(0.12, 0.15, 0.6, end - 1), [end + 30]])  # v = ∞
     tall = _heights(v)
     at, low = np.meshgrid((d[:-1] + d[1:]) / 2, v[:-1], indexing="ij")
     middle = low + tall / 2
@@ -141,7 +167,8 @@ def _law(d: Floats, v: Floats) -> tuple[Floats, ...]:
 
 def _rare(h: float) -> list[tuple[Floats, Floats]]:
     """Return p and q [pairs, 5] where a class is rarely above R, b and then a (step 4)."""
-    x = mirrored(_nodes(0.1, 0.05, 0.5, _END))
+    below = _grid(h)[0]
+    x = mirrored(_nodes(0.1, 0.05, 0.5, 39 + below / 3))
 
     def bend(before: float, after: float, power: float = 1.5) -> Floats:
         """Return a bound on second derivatives of `_wins` in intervals, or for 2.5 on third ones.
@@ -160,8 +187,8 @@ def _rare(h: float) -> list[tuple[Floats, Floats]]:
     e = np.maximum(np.append(e, 0.0), np.append(0.0, e))
     found = []
     for side in (half, -half):  # b is rare, and a; then P and Q change places
-        p = _given_rare(x + side, _BELOW + side, np.sign(side) * e)
-        q = _given_rare(x - side, _BELOW - side, np.zeros(len(x)))
+        p = _given_rare(x + side, below + side, np.sign(side) * e)
+        q = _given_rare(x - side, below - side, np.zeros(len(x)))
         found.append(rounded(p, q))
     return found
 
