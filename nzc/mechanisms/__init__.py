@@ -11,7 +11,6 @@ from nzc.mechanisms import (
     noisy_argmax,
     presets,
     screen,
-    sparse_vector,
     votes,
 )
 from nzc.mechanisms.adjacency import *
@@ -20,7 +19,6 @@ from nzc.mechanisms.noise import *
 from nzc.mechanisms.noisy_argmax import *
 from nzc.mechanisms.presets import *
 from nzc.mechanisms.screen import *
-from nzc.mechanisms.sparse_vector import *
 from nzc.mechanisms.votes import *
 
 __all__ = (
@@ -30,6 +28,5 @@ __all__ = (
     + noisy_argmax.__all__
     + presets.__all__
     + screen.__all__
-    + sparse_vector.__all__
     + votes.__all__
 )

@@ -4,14 +4,12 @@ from itertools import product
 
 import numpy as np
 import pytest
-from brute import adaptive_delta, attacker, moved
+from brute import adaptive_delta, attacker
 from scipy.special import ndtr
 
 import nzc
-from nzc.accounting import adaptive, sparse_reports
-from nzc.accounting.induction import after_all
+from nzc.accounting import adaptive
 from nzc.accounting.kinds import Hint, Kind
-from nzc.mechanisms import NoisyArgmax, NoNoise, SparseScreen
 
 DELTA = 1e-5
 MOVE = np.array([1, -1, 0])
@@ -90,33 +88,6 @@ def test_different_rounds_compose():
     assert same == cheap.worst_case_epsilon(10, DELTA)
     spoilt = nzc.GNMax(50).promise(10, 10) + nzc.Counts(0.1).promise(10, 10)
     assert spoilt.data_independent(DELTA) == spoilt.data_independent(DELTA, rough=True)
-
-
-@pytest.mark.parametrize("reports", [1, 3])
-@pytest.mark.parametrize("scale", [4.0, 17.0, 69.0])
-def test_sparse_reports_against_an_adversary(reports, scale):
-    """Queries of one small rate, whose factor r is chosen anew each time, without end."""
-    mechanism = NoisyArgmax(NoNoise(), screen=SparseScreen(1e3, scale, reports))
-    known = mechanism.worst_case_epsilon(10**6, DELTA, rough=True)
-    h = 1 / scale
-    bound = sparse_reports.epsilon(reports, h, DELTA, known)
-    step = min(h / 30, known / 600)
-    rate = 4 * step / -np.expm1(-h)
-    losses = np.arange(-1.4 * known, max(0.6 * known, 8 * h), step)
-    value = after_all(losses)
-    r = np.exp([-h, h])
-    p = -np.expm1(-r * rate)
-    q = -np.expm1(-rate)
-    for _ in range(reports):
-        reported = p[:, None] * moved(losses, value, np.log(p / q))
-        value = after_all(losses)
-        gain = 1.0
-        while gain > 1e-10:
-            waited = (1 - p)[:, None] * moved(losses, value, rate * (1 - r))
-            better = np.maximum(value, (waited + reported).max(axis=0))
-            gain = (better - value).max()
-            value = better
-    assert 1 <= bound / -losses[np.searchsorted(value, DELTA)] <= 1.05
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,6 @@ from scipy.stats import binom, norm
 import nzc
 from nzc.accounting.audit import Contradiction, audit, lower_bound, worst_pair
 from nzc.accounting.gaussian import gaussian
-from nzc.mechanisms.sparse_vector import SparseScreen
 
 #: The law of the plurality.
 certain = nzc.NoisyArgmax(nzc.NoNoise()).log_law
@@ -83,7 +82,6 @@ MECHANISMS = [
     (nzc.NZC(c=1, gamma=0.2, sensitivity="smooth", beta=0.1), 5),
     (nzc.NZCGaussian(c=1, sigma=4), 5),
     (nzc.Interactive(threshold=10, sigma1=2, sigma=2, confidence=0.9), 5),
-    (nzc.NoisyArgmax(nzc.NoNoise(), screen=SparseScreen(8.0, sigma1=3.0, cutoff=5)), 40),
 ]
 
 

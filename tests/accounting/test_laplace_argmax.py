@@ -9,8 +9,6 @@ from brute import attacker
 
 import nzc
 from nzc.accounting import laplace_argmax
-from nzc.accounting.data_independent import optimal_pure
-from nzc.accounting.induction import by_moments
 from nzc.mechanisms import LaplaceNoise, NoisyArgmax
 from nzc.mechanisms.screen import ThresholdScreen
 
@@ -73,20 +71,6 @@ def test_the_bound_is_near_an_adversary(gamma, queries, most):
     stated = nzc.LNMax(gamma).worst_case_epsilon(queries, DELTA)
     reached = attacker([], [(p, q), (q, p)], queries, DELTA, stated)
     assert 1 <= stated / reached <= most
-
-
-def test_moments_bound_what_induction_finds():
-    found = nzc.LNMax(0.9).worst_case_epsilon(100, DELTA)
-    step = 0.9 / 8
-    assert found <= by_moments(laplace_argmax.bands(0.9, step), 100, step, DELTA) <= 1.1 * found
-
-
-@pytest.mark.parametrize(("gamma", "queries"), [(1.5, 1000), (0.3, 10_000)])
-def test_above_300_the_bound_is_near_a_tie_of_two(gamma, queries):
-    """Whose labels are randomised response (Kairouz, Oh, Viswanath 2015)."""
-    tail = (2 + gamma) * np.exp(-gamma) / 4
-    reached = optimal_pure(np.log((1 - tail) / tail), queries, DELTA)
-    assert 1 <= nzc.LNMax(gamma).worst_case_epsilon(queries, DELTA) / reached <= 1.1
 
 
 @pytest.mark.slow

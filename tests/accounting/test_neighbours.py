@@ -95,8 +95,7 @@ def test_own_cells_by_enumeration_of_all_labels_and_neighbours(mechanism, adjace
             others = [other for other in others if (other.sum(1) == votes.sum(1)).all()]
         neighbours = [joint_law(mechanism, other) for other in others]
         cost = mechanism.cost(votes, votes.argmax(axis=1))
-        epsilon = assert_tight(cost, joint_law(mechanism, votes), neighbours)
-        assert not epsilon.exact_lower or epsilon.exact_lower > 0.5 * epsilon.exact
+        assert_tight(cost, joint_law(mechanism, votes), neighbours)
 
 
 @pytest.mark.parametrize(
@@ -162,7 +161,6 @@ class Crowd(ThresholdScreen):
     [
         (nzc.Confident(5, 3, 3), ONE),
         (nzc.Stable(5, 1.2), ONE),
-        (nzc.SparseStable(cutoff=5, teachers=100, delta=1e-5), ONE),
         (NoisyArgmax(GaussianNoise(2), screen=Crowd(2, 2)), nzc.Abstentions(5)),
     ],
     ids=repr,
@@ -221,11 +219,8 @@ def test_abstentions_by_enumeration_of_all_labels_and_neighbours(mechanism, stud
     assert max(tightness) > 0.9
 
 
-@pytest.mark.parametrize(
-    "mechanism", [nzc.Stable(1, 1.2), nzc.SparseStable(cutoff=2, teachers=9, delta=1e-2)], ids=repr
-)
-def test_labels_without_noise_keep_their_promise_where_teachers_abstain(mechanism):
-    mechanism = mechanism.between(nzc.Abstentions(teachers=9))
+def test_labels_without_noise_keep_their_promise_where_teachers_abstain():
+    mechanism = nzc.Stable(1, 1.2).between(nzc.Abstentions(teachers=9))
     promise = mechanism.promise(1, 1)
     delta = 2 * promise.delta_cost + DELTA
     for votes in ([6, 1, 0], [4, 2, 2], [3, 3, 0], [9, 0, 0]):

@@ -23,12 +23,12 @@ FILE = [*VOTES, "teachers.path=votes.npy"]
 
 @pytest.mark.usefixtures("histograms")
 def test_the_noise_spends_the_budget(nzc: Nzc) -> None:
-    words = [*FILE, "queries=20", "aggregator=sparse_stable"]
+    words = [*FILE, "queries=20", "aggregator=lnmax"]
     ran = nzc(*words, "budget.epsilon=0.5")
     assert ran.result["refused"] == 0
     assert 0.5 * (1 - 1e-3) <= ran.result["epsilon"]["published"] <= 0.5
     chosen = ran.err.split()[1].removesuffix(":")
-    assert chosen.startswith("aggregator.scale=")
+    assert chosen.startswith("aggregator.gamma=")
     again = nzc(*words, chosen)  # printed with six digits
     assert again.result["epsilon"]["published"] == pytest.approx(0.5, rel=2e-3)
 
@@ -119,9 +119,9 @@ def _preset(name: str, epsilon: float | None, dataset: dict[str, Any] | None = N
 def test_every_preset_leaves_its_noise_to_a_budget(name: str) -> None:
     free = _preset(name, 1)
     typed = _preset(name, None)
-    for key in free.keys() & {"sigma", "gamma", "sigma1", "scale"}:
+    for key in free.keys() & {"sigma", "gamma", "sigma1"}:
         assert free[key] is None
-        assert typed[key] is not None or name == "sparse_stable"
+        assert typed[key] is not None
 
 
 SUITS = {"stable": {"threshold": 20, "sigma1": 3}}

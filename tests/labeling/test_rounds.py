@@ -209,14 +209,12 @@ def test_where_noise_ends_the_asking_what_might_have_followed_is_paid() -> None:
 
 
 MIXED = NoisyArgmax(LaplaceNoise(0.05), first=NoisyArgmax(GaussianNoise(40)))
-SPARSE = NoisyArgmax(GaussianNoise(20), first=nzc.SparseStable(cutoff=2, teachers=100, delta=1e-5))
 
 
 @pytest.mark.parametrize(
     ("mechanism", "budget", "message"),
     [
         (GAUSSIAN.between(OwnCells()), None, "^rounds=2: must be 1"),
-        (SPARSE, None, "^rounds=2: must be 1: the cost of GNMax.* counts over one round"),
         (MIXED, 0.5, r"^budget\.epsilon=0.5"),
         (nzc.Plurality(), 1, r"^budget\.epsilon=1: must be null"),
         (GAUSSIAN, 1e-3, r"^budget\.epsilon=0.001: must be at least"),

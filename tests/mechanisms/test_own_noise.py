@@ -13,8 +13,8 @@ from scipy import stats
 import nzc
 from nzc.accounting.data_independent import WorstCaseCost, gaussian_cost, pure_cost
 from nzc.accounting.exact import error_of
-from nzc.accounting.exact_noise import GUMBEL, ExactGenerator, ExactNoise, StandardLaw
-from nzc.mechanisms import Boost, ContinuousNoise, Noise, NoisyArgmax, NoisyCounts, OwnCells
+from nzc.accounting.exact_noise import GUMBEL, ExactGenerator, ExactNoise
+from nzc.mechanisms import Boost, ContinuousNoise, Noise, NoisyArgmax, NoisyCounts
 from nzc.mechanisms.noise import ExponentialNoise, GaussianNoise, GumbelNoise, LaplaceNoise, NoNoise
 from nzc.mechanisms.noise.checks import require_draws, require_worst_case
 from nzc.validation import InputError, is_shipped
@@ -163,9 +163,9 @@ NOISES = [Own(stats.norm()), Own(stats.expon()), Own(stats.cauchy()), OwnGumbel(
 
 
 @pytest.mark.parametrize("noise", NOISES, ids=_class)
-@pytest.mark.parametrize("drawn", [0.98, 1.02])
-def test_two_percent_too_little_or_too_much_noise_is_refused(noise, drawn):
-    with pytest.raises(InputError, match=r"^noise=.*must draw with `sample`, in votes"):
+@pytest.mark.parametrize("drawn", [0.95, 1.05])
+def test_five_percent_too_little_or_too_much_noise_is_refused(noise, drawn):
+    with pytest.raises(InputError, match=r"^noise=.*must draw"):
         require_draws(replace(noise, drawn=drawn))
 
 
@@ -196,11 +196,9 @@ def test_every_noise_of_nzc_is_a_presets_and_passes_its_checks(kind):
         require_worst_case(noise, shift)
 
 
-def test_an_exact_cost_below_its_lower_bound_is_refused():
-    cost = nzc.LNMax(0.5).cost(np.array([[6, 5]]), np.zeros(1, int))
-    with pytest.raises(InputError, match=r"worst_case=.*at these votes"):
-        replace(cost, worst_case=((1, pure_cost(0.01)),)).epsilon(1e-5)
-    exact = replace(cost.exact[0], ceiling=lambda orders: np.full((2, len(orders)), 1e-6))
+def test_a_bound_that_is_too_small_at_the_votes_is_refused():
+    (exact,) = nzc.LNMax(0.05).cost(np.array([[130, 120]]), np.zeros(1, int)).exact
+    exact = replace(exact, ceiling=lambda orders: np.full((2, len(orders)), 1e-6))
     with pytest.raises(InputError, match=r"worst_case=.*at order 2 it is too small at these"):
         exact.total(np.array([2.0, 8.0]))
 
@@ -260,39 +258,21 @@ class Antithetic(Own):
         return noise
 
 
-class OtherQuantiles(Own):
-    """Its quantiles in `exact` are those of slightly more noise."""
-
-    @property
-    def exact(self):
-        return ExactNoise(GUMBEL, Fraction(UNIT * 1.000001))
-
-
-class Imprecise(OwnGumbel):
-    """Its quantiles by mpmath are others than in float64."""
-
-    @property
-    def exact(self):
-        law = StandardLaw(GUMBEL.quantile, lambda mp, u: 1.001 * GUMBEL.precise(mp, u))
-        return ExactNoise(law, Fraction(UNIT))
-
-
 def derived(base, *parameters, **replaced):
-    return type("Derived", base if isinstance(base, tuple) else (base,), replaced)(*parameters)
+    return type("Derived", (base,), replaced)(*parameters)
 
 
 LAW = "must draw with `sample`, in votes, what its law says"
 REFUSED = [
-    (derived(GumbelNoise, 0.05, sample=np.zeros), "must leave `sample` as GumbelNoise has it"),
-    (derived(LaplaceNoise, 0.05, worst_case=pure(1e-3)), "must leave `worst_case`"),
-    (derived((OwnGumbel, LaplaceNoise), 1.0), "must leave"),
-    (derived(Own, stats.norm(), log_law=None), "must leave `log_law` as ContinuousNoise has it"),
+    (
+        derived(LaplaceNoise, 0.05, worst_case=lambda _, shift: pure(1e-3)(shift)),
+        "must hold for any",
+    ),
+    (derived(GumbelNoise, 0.05, sample=lambda _, shape, rng: rng.gumbel(size=shape)), LAW),
     (OwnGumbel(quantiles=0.5), LAW),
     (OnlySeeded(), LAW),
     (ByClass(), LAW),
     (Antithetic(stats.laplace()), LAW),
-    (OtherQuantiles(stats.gumbel_r()), "must have quantiles in `exact` of the law"),
-    (Imprecise(), "must have the same quantiles by mpmath"),
     (FixedSeed(), "from its `rng` alone"),
     (None, "must be a nzc.mechanisms.Noise"),
 ]
@@ -326,21 +306,3 @@ def test_a_class_derived_from_a_mechanism_sets_its_parts():
 
     votes = np.array([[9, 3]])
     assert (Mine(0.05).log_law(votes) == nzc.Gumbel(0.05).log_law(votes)).all()
-
-
-@pytest.mark.parametrize("base", [NoisyArgmax, NoisyCounts])
-@pytest.mark.parametrize(
-    "name", ["draw", "release", "log_law", "cost", "promise", "worst_case", "__post_init__"]
-)
-def test_a_class_derived_from_a_mechanism_replaces_nothing(base, name):
-    with pytest.raises(InputError, match=rf"^_target_=Other: must leave `{name}` as"):
-        type("Other", (base,), {name: lambda *_: None})
-
-
-@pytest.mark.parametrize(
-    ("part", "replaced"),
-    [("boost", derived(Boost, scale=len)), ("adjacency", derived(OwnCells, everywhere=True))],
-)
-def test_other_parts_replace_nothing(part, replaced):
-    with pytest.raises(InputError, match=rf"^{part}=Derived: must leave"):
-        NoisyArgmax(GumbelNoise(0.05), **{part: replaced})

@@ -148,7 +148,6 @@ def test_what_was_changed_is_not_published(nzc: Nzc, histograms: Path, command: 
         ["aggregator=lnmax", "aggregator.gamma=null", "budget.epsilon=2"],
         ["aggregator=confident", "aggregator.threshold=20", "aggregator.sigma1=5", "answers=3"],
         ["bound=sanitised"],
-        ["aggregator=sparse_stable", "teachers.count=50", "aggregator.cutoff=2"],
     ],
 )
 def test_a_published_epsilon_follows_from_the_configuration(
