@@ -124,23 +124,11 @@ def test_a_run_without_networks_and_tracking_needs_no_torch_and_no_mlflow(tmp_pa
     assert not used & {"torch", "matplotlib"}
     versions = json.loads((tmp_path / "votes" / "result.json").read_text())["versions"]
     assert "mlflow" not in versions
-    assert versions["numpy"] == np.__version__
     result = json.loads((tmp_path / "forests" / "result.json").read_text())
     assert result["teachers"]["ensemble_accuracy"] > 0.8
 
 
-@pytest.mark.parametrize(
-    ("word", "slow"), [("--help", {"numpy"}), ("seed=-1", {"sklearn", "pandas"})]
-)
-def test_the_command_answers_without_slow_imports(
-    word: str, slow: set[str], tmp_path: Path
-) -> None:
-    used = _imported(COMMAND.format(words=[word], codes=(0, 2, None)), tmp_path)
-    assert "hydra" in used
-    assert not used & (SLOW | slow)
-
-
-#: Runs `nzc` until it first writes to a stream, and prints what is imported then.
+#: Runs `nzc` until it first writes, and prints what is imported then.
 UNTIL = """
 import json, os, sys
 from nzc.app.main import main
@@ -150,25 +138,22 @@ class Stream:
         print(json.dumps([text, names]), file=sys.__stdout__, flush=True)
         os._exit(0)
     def flush(self): pass
-sys.{stream}, sys.argv = Stream(), ["nzc", *{words}]
+sys.stdout, sys.argv = Stream(), ["nzc", *{words}]
 main()
 """
 SHOWN = [*VOTES_FILE, "teachers.path=votes.npy", "queries=2", "tracking=mlflow", "figures=true"]
 
 
 @pytest.mark.parametrize(
-    ("stream", "words", "says", "slow"),
-    [
-        ("stderr", ["student=vat"], "nzc: dataset=digits", {"numpy", "scipy", "sklearn", "pandas"}),
-        ("stdout", SHOWN, "none · gnmax", {"pandas"}),
-    ],
-    ids=["what is combined", "the table"],
+    ("words", "says", "slow"),
+    [(["--help"], "nzc", {"numpy"}), (SHOWN, "none · gnmax", {"pandas"})],
+    ids=["help", "table"],
 )
-def test_what_a_run_shows_waits_for_no_slow_import(
-    stream: str, words: list[str], says: str, slow: set[str], tmp_path: Path
+def test_what_is_shown_waits_for_no_slow_import(
+    words: list[str], says: str, slow: set[str], tmp_path: Path
 ) -> None:
     np.save(tmp_path / "votes.npy", VOTES)
-    text, names = json.loads(_python(UNTIL.format(stream=stream, words=words), tmp_path))
+    text, names = json.loads(_python(UNTIL.format(words=words), tmp_path))
     assert text.strip().startswith(says)
     assert not {*names} & (SLOW | slow)
 
@@ -259,35 +244,26 @@ def test_calibrated_noise_spends_the_budget_and_no_more(
 
 
 class Known:
-    """A mechanism whose costs are known by hand, rough and precise."""
+    """A mechanism whose ε is known by hand; it jumps at a noise of 3, by the rough bound at 4."""
 
     def __init__(self, noise: float) -> None:
         self.scale = noise
 
     def worst_case_epsilon(self, queries: int, delta: float, rough: bool = False) -> float:
-        return queries / self.scale * (1.3 if rough else 1 + 0.1 * np.tanh(self.scale))
-
-
-class Jump(Known):
-    """A mechanism whose ε jumps at a noise of 3, by the rough bound at 4."""
-
-    def worst_case_epsilon(self, queries: int, delta: float, rough: bool = False) -> float:
-        return 0.0 if self.scale >= (4.0 if rough else 3.0) else 2.0
+        if self.scale >= (4.0 if rough else 3.0):
+            return 0.0
+        return queries / self.scale
 
 
 @pytest.mark.parametrize("rough", [False, True])
 @pytest.mark.parametrize("build", [Known, lambda gamma: Known(1 / gamma)])
 def test_no_noise_that_is_found_costs_more_than_was_asked(build: Any, rough: bool) -> None:
-    for epsilon in np.geomspace(1e-3, 100, 30).tolist():
+    """Nor less, but where the bound jumps: there the least noise that is enough is found."""
+    for epsilon in np.geomspace(0.1, 100, 12).tolist():
         noise = nzc.calibrate(build, epsilon, 1e-5, 7, rough=rough)
-        spent = build(noise).worst_case_epsilon(7, 1e-5, rough)
-        assert 0.999 * epsilon <= spent <= epsilon
-
-
-def test_where_a_bound_jumps_the_least_noise_that_is_enough_is_calibrated() -> None:
-    assert nzc.calibrate(Jump, 1.0, 1e-5, 1) == pytest.approx(3.0, rel=2e-5)
-    inverse = nzc.calibrate(lambda gamma: Jump(1 / gamma), 1.0, 1e-5, 1)
-    assert inverse == pytest.approx(1 / 3, rel=2e-5)
+        found = build(noise)
+        assert found.worst_case_epsilon(7, 1e-5, rough) <= epsilon
+        assert found.scale == pytest.approx(min(7 / epsilon, 4.0 if rough else 3.0), rel=1e-3)
 
 
 def _state() -> list[object]:
