@@ -1,6 +1,4 @@
-"""Benchmarks: parts of gpu.py run in their smallest form, so that they work at the first try where a
-GPU is lent.
-"""
+"""Benchmarks: parts of gpu.py run in their smallest form, so that they work where a GPU is lent."""
 
 import os
 from importlib import import_module

@@ -59,7 +59,7 @@ class Kind:
     settings  of a run
     classes   declares the classes, and more than there are
     replaced  by what a private record is replaced, whose values change too
-    grouped   whether its group may have further records
+    grouped   whether its group gets a further record, too
     """
 
     records: Sequence[Record]
@@ -159,10 +159,6 @@ TABLE = [
 FOLDER = ["dataset=folder", "dataset.path=images", "dataset.grey=true"]
 KINDS = {
     "npz": Kind(ROWS, ROLES == "private", _npz("role"), [*NPZ, *SCREEN], "4", NEW_CLASS),
-    "npz with id": Kind(
-        ROWS, _private(NAMES), _npz("id"), [*NPZ, *SHARES], "4",
-        {"label": 2, "name": NEW[_private(NEW)][0]},
-    ),
     "npz with group": Kind(
         ROWS, _private(GROUPS), _npz("group", "id"), [*NPZ, *SHARES], "4", NEW_CLASS, True
     ),
@@ -179,7 +175,7 @@ KINDS = {
         {"label": 2, "name": NEW[_private(NEW, ".png")][0]},
     ),
     "table": Kind(
-        ROWS, GROUPS % 10 < 5, _write_tables, [*TABLE, *LINEAR], NAMED, NEW_CLASS, True
+        ROWS, GROUPS % 10 < 5, _write_tables, [*TABLE, *LINEAR], NAMED, NEW_CLASS
     ),
 }  # fmt: skip
 
@@ -278,9 +274,7 @@ def test_equal_labels_leave_equal_folders(run: Run, name: str) -> None:
         assert [part for part, content in first.items() if other[part] != content] == [], change
 
 
-@pytest.mark.parametrize(
-    ("name", "fewer"), [("npz", "2"), ("folder", "[no,yes]"), ("table", "[no,yes]")]
-)
+@pytest.mark.parametrize(("name", "fewer"), [("npz", "2"), ("folder", "[no,yes]")])
 def test_classes_that_private_labels_tell_are_not_published(
     run: Run, name: str, fewer: str
 ) -> None:

@@ -1,6 +1,5 @@
 """Sweeps: rows and grids, children under one parent, and a table with the paper's numbers."""
 
-import json
 from pathlib import Path
 
 import pytest
@@ -14,7 +13,6 @@ from nzc.app.sweep import SweepJob, compose_jobs, expand_rows
 from nzc.runs import pipeline
 from nzc.sweeps.jobs import job_name, read_jobs
 from nzc.sweeps.spec import SweepRow, check_keys, spec_of
-from nzc.sweeps.table import read_sweep
 from nzc.validation import InputError
 
 SWEEP = """# @package _global_
@@ -72,22 +70,6 @@ def test_a_sweep_in_the_folder_of_another_is_that_sweep_alone(
     assert [path.name for path in read_jobs(folder)["folder"]] == ["0"]
     with pytest.raises(InputError, match="must be finished"):
         publish(Path("sw/1"), Path("published"))
-
-
-def test_each_job_is_shown_with_what_its_own_folder_says(nzc: Nzc) -> None:
-    """The file of overrides, which Hydra writes, says whose folder it is."""
-    place = ["hydra.sweep.dir='sw %20'", "hydra.sweep.subdir='${now:%f} ${queries}%/b'"]
-    assert nzc("--multirun", *OWN, "queries=1,0", *place).code == 2
-    answered = {}
-    for result in Path("sw %20").rglob("result.json"):
-        overrides = OmegaConf.load(result.parent / ".hydra/overrides.yaml")
-        (queries,) = [text for text in overrides if text.startswith("queries=")]
-        answered[queries] = json.loads(result.read_text())["answered"]
-    assert answered == {"queries=1": 1}
-    table = read_sweep("sw %20").set_index("name")
-    assert table["answered"].dropna().to_dict() == answered
-    assert table["job"].tolist() == [0, 1]
-    assert "queries=0" in table["failure"]["queries=0"]
 
 
 @pytest.mark.parametrize(
