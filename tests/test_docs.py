@@ -83,9 +83,9 @@ def test_every_command_composes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
 def test_the_code_runs(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Runs and sweeps are composed, and made of stored votes."""
     monkeypatch.chdir(tmp_path)
-    votes = np.random.default_rng(0).multinomial(250, [0.82, *[0.02] * 9], 100)
+    votes = np.random.default_rng(0).multinomial(250, [0.82, *[0.02] * 9], 20)
     np.save("votes.npy", votes)
-    np.save("labels.npy", np.zeros(100, int))
+    np.save("labels.npy", np.zeros(20, int))
     smaller = {
         "run": partial(_of_votes, library.run),
         "sweep": partial(_of_votes, library.sweep),

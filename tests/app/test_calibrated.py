@@ -129,6 +129,7 @@ def test_noise_that_was_typed_stays() -> None:
     assert found.sigma1 == 300 and EPSILON * (1 - 2e-3) <= promised <= EPSILON
 
 
+@pytest.mark.slow
 def test_a_sanitised_bound_and_two_rounds_spend_the_budget_too() -> None:
     _, promised = _promised(
         "aggregator=interactive", "rounds=[8,12]", "bound=sanitised", sizes=(8, 12)

@@ -172,9 +172,6 @@ def test_nothing_of_a_private_record_or_a_vote_is_in_what_is_public(
     private = contents(here / "data.npz", here / ".nzc", here / "outputs")
     assert _found(secrets, private) >= numbers | {"record", "predictions"}
     assert _open_to_others(here / ".nzc", here / "outputs", *sent) == []
-    if make is _table:
-        ran = nzc(*command, "tracking.private=true")
-        assert _found(_private(ran.result), contents(*sent)) == numbers
 
 
 #: Private files of tables that cannot be read, with WORD in them.

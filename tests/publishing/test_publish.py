@@ -132,7 +132,7 @@ def test_what_was_changed_is_not_published(nzc: Nzc, histograms: Path, command: 
 @pytest.mark.parametrize(
     "settings",
     [
-        ["aggregator=counts_gaussian", "budget.epsilon=2"],
+        ["aggregator=gnmax", "budget.epsilon=2"],
         ["aggregator=confident", "aggregator.threshold=20", "aggregator.sigma1=5", "answers=3"],
         ["bound=sanitised"],
         ["aggregator=sparse_stable", "teachers.count=50", "aggregator.cutoff=2"],

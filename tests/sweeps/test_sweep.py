@@ -126,8 +126,9 @@ def test_rows_times_grid(
 @pytest.mark.parametrize(
     "path", sorted((config.HOME / "sweeps").glob("*.yaml")), ids=lambda path: path.stem
 )
-def test_every_sweep_file_composes_row_by_row(path: Path) -> None:
-    """Rows that choose the same options are composed together."""
+@pytest.mark.parametrize("choices", [1, pytest.param(100, marks=pytest.mark.slow)])
+def test_every_sweep_file_composes_row_by_row(path: Path, choices: int) -> None:
+    """Rows that choose the same options are composed together; of the first choice, or of all."""
     config.register()
     with initialize_config_dir(str(config.CONF), version_base="1.3"):
         sweep = compose("config", [f"+sweeps={path.stem}"], return_hydra_config=True)
@@ -139,7 +140,9 @@ def test_every_sweep_file_composes_row_by_row(path: Path) -> None:
         grid = (sweep.hydra.sweeper.get("params") or {}).items()
         grid = [f"{key}={values}".split(",")[0] for key, values in grid if "(" not in str(values)]
         own = [f"+sweeps={path.stem}", *grid]
-        rows = [SweepJob(SweepRow(), [*own, *words.values()]) for words in jobs.values()]
+        rows = [
+            SweepJob(SweepRow(), [*own, *words.values()]) for words in [*jobs.values()][:choices]
+        ]
         configs, mistakes = compose_jobs(sweep, rows)
     assert mistakes == []
     spec = spec_of(sweep)
