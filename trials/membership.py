@@ -405,7 +405,7 @@ def attack_cells(overrides: list[str], fpr: float, pairs: int = 2000) -> None:
     )
     embedding = parts.representation.embed(splits, parts.store, parts.trainer)
     rows = policy.selection.choose(
-        np.arange(len(splits.public)), parts.queries or 1, None, rng, embedding.public
+        np.arange(len(splits.public)), parts.queries or 1, rng, embedding.public
     )
     splits = replace(splits, embedding=embedding, asked=rows)
     votes = teachers.vote(splits, teachers.train(splits, parts.store, parts.trainer)).votes[rows]

@@ -42,7 +42,7 @@ from nzc.storage.files import OwnFolder, require_own, require_writable
 from nzc.storage.predictions import STORED
 from nzc.sweeps.jobs import job_name
 from nzc.tracking import MLflow, read_record, tracked, tracked_name, wait_at_most
-from nzc.validation import InputError
+from nzc.validation import InputError, one_of
 
 
 @dataclass
@@ -240,11 +240,8 @@ def _objective(objective: Any, result: RunResult) -> float | list[float] | None:
         return None
     values = with_infinity(flatten(result.as_dict()))
     numbers = {key: float(value) for key, value in values.items() if isinstance(value, int | float)}
-    is_one = isinstance(objective, str)
-    found = []
-    for key in [objective] if is_one else objective:
-        if key not in numbers:
-            allowed = f"must be a number of result.json: {', '.join(numbers)}"
-            raise InputError("objective", key, allowed)
-        found.append(numbers[key])
-    return found[0] if is_one else found
+    keys = [objective] if isinstance(objective, str) else objective
+    for key in keys:
+        one_of("objective", key, [*numbers])
+    found = [numbers[key] for key in keys]
+    return found[0] if isinstance(objective, str) else found

@@ -102,5 +102,7 @@ def total_weight(
     counts  released noisy counts, which say so; None: the mean of the groups is expected
     """
     own = [share.weight for share in groups.values()] or [1]
-    expected = records * float(np.mean(own)) if counts is None else float(counts.sum())
+    expected = records * float(np.mean(own))
+    if counts is not None:
+        expected = float(counts.sum())
     return float(np.clip(expected, records * min(own), records * max(own)))

@@ -1,4 +1,4 @@
-"""Which public rows are asked, in which rounds, by public information: at most the student."""
+"""Which public rows are asked, and in which rounds, by public rows alone."""
 
 import warnings
 from dataclasses import dataclass
@@ -9,23 +9,19 @@ from numpy.random import Generator
 from nzc.types import Floats, Ints
 from nzc.validation import InputError, one_of, whole
 
-#: Values of the key `query_choice` that use the student's predictions, and all of them.
-_BY_STUDENT = ("balanced", "entropy")
 REPRESENTATIVE = "representative"
-CHOICES = ("first", "random", REPRESENTATIVE, *_BY_STUDENT)
+#: Values of the key `query_choice`.
+CHOICES = ("first", "random", REPRESENTATIVE)
 
 
 @dataclass(frozen=True)
 class QuerySelection:
     """How rows are chosen, and in how many rounds; the student learns between rounds.
 
-    choice  first or random rows; balanced: equally many of each class that the student predicts;
-            entropy: the rows where its prediction is least certain. Before there is a student,
-            these two choose at random. representative: the rows in the middle of as many clusters
-            of the public representation, large ones first, with a row's entropy as its weight once
-            there is a student (Zhdanov 2019)
-    rounds  a number of rounds of equal size, or the size of each; None: two where the student is
-            used, else one
+    choice  first or random rows; representative: the rows in the middle of as many clusters of the
+            public representation, large ones first (Zhdanov 2019)
+    rounds  a number of rounds of equal size, or the size of each; None: two where the mechanism
+            uses the student, else one
     """
 
     choice: str
@@ -44,19 +40,12 @@ class QuerySelection:
         student       whether there is a student to learn between rounds
         asks_student  whether the mechanism uses it
         """
-        by_student = self.choice in _BY_STUDENT
-        if by_student and not student:
-            allowed = "must be first or random where there is no student"
-            raise InputError("query_choice", self.choice, allowed)
         if queries is None:
             queries = sum(self.rounds) if isinstance(self.rounds, list) else rows
         whole("queries", queries, 1, rows, "(the public rows)")
-        sizes = self._sizes(queries, student and (by_student or asks_student))
+        sizes = self._sizes(queries, student and asks_student)
         if len(sizes) > 1 and not student:
             allowed = "must be 1 where there is no student to learn in between"
-            raise InputError("rounds", self.rounds, allowed)
-        if len(sizes) == 1 and by_student:
-            allowed = f"must be 2 or more for query_choice={self.choice}"
             raise InputError("rounds", self.rounds, allowed)
         return sizes
 
@@ -72,65 +61,34 @@ class QuerySelection:
         return [size + 1] * larger + [size] * (count - larger)
 
     def choose(
-        self,
-        left: Ints,
-        size: int,
-        student_probs: Floats | None,
-        rng: Generator,
-        embedding: Floats | None = None,
+        self, left: Ints, size: int, rng: Generator, embedding: Floats | None = None
     ) -> Ints:
         """Return `size` of the row numbers `left`, in the order in which they are asked.
 
-        student_probs, embedding  of all rows, [rows, classes] and [rows, dimensions]; None: there
-                                  is none
+        embedding  of all rows, [rows, dimensions]; None: there is none
         """
         if self.choice == "first":
             return left[:size]
         if self.choice == REPRESENTATIVE and size:
             assert embedding is not None
-            weights = None
-            if student_probs is not None:
-                weights = _entropy(student_probs[left]) + 1e-9
-            return left[_middles(embedding[left], size, rng, weights)]
-        order = rng.permutation(left)
-        if student_probs is not None and self.choice == "balanced":
-            rank = _rank_in_class(student_probs[order])
-            order = order[np.argsort(rank, kind="stable")]
-        elif student_probs is not None and self.choice == "entropy":
-            certain = -_entropy(student_probs[order])
-            order = order[np.argsort(certain, kind="stable")]
-        return order[:size]
+            return left[_middles(embedding[left], size, rng)]
+        return rng.permutation(left)[:size]
 
 
-def _rank_in_class(probs: Floats) -> Ints:
-    """Return how many rows before each one have its predicted class."""
-    from pandas import Series  # takes half a second to import
-
-    predicted = Series(probs.argmax(axis=1))
-    return np.asarray(predicted.groupby(predicted).cumcount())
-
-
-def _entropy(probs: Floats) -> Floats:
-    probs = np.maximum(probs, 1e-300)
-    return np.asarray(-(probs * np.log(probs)).sum(axis=1))
-
-
-def _middles(places: Floats, count: int, rng: Generator, weights: Floats | None) -> Ints:
-    """Return the row nearest to the middle of each of `count` clusters by weighted k-means, the
-    heaviest first.
-    """
+def _middles(places: Floats, count: int, rng: Generator) -> Ints:
+    """Return the row nearest to the middle of each of `count` clusters, the largest first."""
     from sklearn.cluster import KMeans
 
     means = KMeans(count, n_init=10, random_state=int(rng.integers(2**31)))
     if count >= 100:  # many clusters are alike whatever the start
         means.n_init = 1
     with warnings.catch_warnings(action="ignore"):  # fewer distinct places than clusters
-        clusters = means.fit(places, sample_weight=weights)
+        clusters = means.fit(places)
     cluster = clusters.labels_
     distances = np.linalg.norm(places - clusters.cluster_centers_[cluster], axis=1)
     nearest = np.lexsort([distances, cluster])
     middles = nearest[np.unique(cluster[nearest], return_index=True)[1]]
-    heaviest = np.argsort(-np.bincount(cluster, weights)[cluster[middles]], kind="stable")
-    middles = middles[heaviest]
+    largest = np.argsort(-np.bincount(cluster)[cluster[middles]], kind="stable")
+    middles = middles[largest]
     others = np.setdiff1d(rng.permutation(len(places)), middles)[: count - len(middles)]
     return np.concatenate([middles, others])

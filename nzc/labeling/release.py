@@ -17,9 +17,9 @@ baseline learns (nzc/runs/baseline.py).
 `bound.py` says beforehand what all rounds cost at most, `LabelingSession.epsilon` afterwards what
 they have cost.
 
-Without a new privacy proof you may change which public rows are asked, by public facts and the
-student only, and how a student learns. You may not change what looks at votes (noise, screen,
-budget, plan), the order ask, charge, learn, or that an unfinished run draws its noise once.
+Without a new privacy proof you may change which public rows are asked, by public facts only, and
+how a student learns. You may not change what looks at votes (noise, screen, budget, plan), the
+order ask, charge, learn, or that an unfinished run draws its noise once.
 """
 
 from dataclasses import dataclass, replace
@@ -81,7 +81,6 @@ class QueryRound:
     cost: Cost  # behind a screen, which may end the asking, of all queries that were drawn
     drawn: Bools  # [queries of the cost] whether each of them had an answer
     key: str  # the ledger's
-    question: str  # a hash of what the round asks, by public facts
     counts: Ints | None = None  # [queries, classes] released noisy counts; None: labels only
     sums: Ints | None = None  # [queries] how many vote, where public features tell that; else None
 
@@ -128,14 +127,11 @@ class LabelingSession:
         """The next round."""
         return self.promise.rounds[len(self.rounds)]
 
-    def choose(self, student_probs: Floats | None = None, embedding: Floats | None = None) -> Ints:
-        """Return the pool's rows to ask next, by public facts.
-
-        student_probs, embedding  class probabilities and places of the pool, [pool, ...]
-        """
+    def choose(self, places: Floats | None = None) -> Ints:
+        """Return the pool's rows to ask next, by the pool's places in a public representation."""
         left = np.setdiff1d(np.arange(len(self.released)), self.rows)
         rng = np.random.default_rng([self.policy.seed, 4, len(self.rounds)])
-        return self.policy.selection.choose(left, self.planned.size, student_probs, rng, embedding)
+        return self.policy.selection.choose(left, self.planned.size, rng, places)
 
     def coins(self, rows: Ints) -> AnyArray | None:
         """Return a secret key of 256 bits, for the samples of records that vote on these rows.
@@ -208,7 +204,6 @@ class LabelingSession:
         """Add the round with its released labels; `charge` writes it to the ledger."""
         planned = self.planned
         mechanism = planned.mechanism
-        asked = self._key(queries.rows, queries.student_probs)
         queries = queries.first(admitted)
         released = draw.outcomes[:admitted]
         key = self._key(
@@ -221,7 +216,7 @@ class LabelingSession:
         )
         labels = draw.labels[:admitted]
         drawn = draw.labels[: cost.queries] != ABSTAIN
-        last = QueryRound(planned, queries.rows, labels, cost, drawn, key, asked)
+        last = QueryRound(planned, queries.rows, labels, cost, drawn, key)
         if mechanism.releases_counts:
             last = replace(last, counts=released)
         if isinstance(mechanism.adjacency, OwnLabels):
@@ -256,7 +251,7 @@ class LabelingSession:
             delta_cost=last.cost.delta_cost,
             labels=last.labels.astype("<i8").tobytes(),
             description=repr(last.planned.mechanism),
-            facts={"asked": len(last.rows), "answered": last.answered, "question": last.question},
+            facts={"asked": len(last.rows), "answered": last.answered},
         )
 
     def training_labels(self, student_probs: Floats | None) -> Ints:

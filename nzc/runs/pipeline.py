@@ -50,7 +50,7 @@ def execute(
         work.learn_baseline()
     else:
         splits = work.represent()
-        rows = run.session.choose(embedding=work.places)
+        rows = run.session.choose(work.places)
         work.votes = work._vote(splits, rows)
         work.ask(rows)
         work.account()
@@ -68,7 +68,7 @@ def train_worker(run: PreparedRun) -> None:
     if splits is not None and teachers.labels_asked_only:
         work = Execution(run, Clock(time.time()), Path())
         splits = work.represent() or splits
-        splits = replace(splits, asked=run.session.choose(embedding=work.places))
+        splits = replace(splits, asked=run.session.choose(work.places))
     teachers.train_worker(splits, run.parts.store, run.parts.trainer)
 
 
@@ -151,7 +151,7 @@ class Execution:
         for number in range(len(session.promise.sizes)):
             require_there(self.folder)
             if number:
-                rows = session.choose(self.probs, self.places)
+                rows = session.choose(self.places)
             self._ask(rows)
 
     def _ask(self, rows: Ints) -> None:
@@ -249,7 +249,7 @@ class Execution:
         predicted = arrays["predictions"]
         with self.stage("student"):
             accuracy, metrics, failed = evaluate(self.student, splits, run.parts.metrics)
-        warnings = self._warnings(accuracy, metrics, predicted) + failed
+        warnings = self._warnings(accuracy, metrics) + failed
         _warn(warnings)
         warnings = [*run.warnings, *warnings]
         facts = dict(self.facts)
@@ -290,34 +290,20 @@ class Execution:
             **arrays,
         )
 
-    def _warnings(
-        self, accuracy: float | None, metrics: Metrics, predicted: Ints | None
-    ) -> list[str]:
+    def _warnings(self, accuracy: float | None, metrics: Metrics) -> list[str]:
         """Return what a reader of the accuracy must know, a line each.
 
-        All but the first follow from public facts only. `predicted` are labels [public].
+        All but the first follow from public facts only.
         """
         run = self.run
-        session = run.session
         names = class_names(run.splits, run.classes)
-        tries = advice.remedies(run)
         lines = advice.about_classes(run.splits, names)
         if self.rounds:
-            lines += advice.about_labels(session.released, self.labels, names, tries)
+            lines += advice.about_labels(run.session.released, self.labels, names)
         if accuracy is not None:
-            lines += advice.about_accuracy(accuracy, metrics, tries)
-            lines += advice.about_recall(metrics, tries)
-        if self.student is not None and self.labels is not None and predicted is not None:
-            labels = self.labels[: len(predicted)]
-            right = np.ones(len(labels))
-            probs = session.probabilities
-            if probs is not None:
-                right[: len(probs)] = probs[: len(labels)].max(axis=1)
-            counted = probs is not None and self.student.weights is None
-            lines += advice.about_agreement(
-                labels, predicted, right, counted, names, tries.students
-            )
-        return lines + advice.about_repeats(session)
+            lines += advice.about_accuracy(accuracy, metrics)
+            lines += advice.about_recall(metrics)
+        return lines
 
     def write(self, result: RunResult) -> None:
         """Write all files of the run. After them, another run draws its noise anew."""

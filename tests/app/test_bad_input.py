@@ -56,7 +56,6 @@ FLAT queries=20 budget.epsilon=1 aggregator=confident aggregator.sigma1=null
 FLAT queries=20 aggregator=nzc aggregator.sensitivity=local budget.epsilon=1 | budget.epsilon=1.0
 PLAN --agreement 0.2 | --agreement=0.2
 PLAN --queries 5,x | nzc plan=
-PLAN --agreement-from v.npy wrong.npy | --agreement-from=v.npy wrong.npy
 report nowhere | FOLDER=nowhere
 predict damaged new.npy | FOLDER=damaged
 teachers.count=6 student=none paths.store=store | ledger=/
@@ -206,11 +205,11 @@ def test_any_value_of_any_key_is_taken_or_refused_in_one_line(key: str, value: s
 SLIPS = """
 sweep: {rows: [{name: a, sett: [seed=1]}]} | sweep.rows.0.sett=['seed=1']
 sweep: [ | while parsing
-ROW +aggregator.gama=1 | aggregator.gama=1
 ROW student=supervisd | student=supervisd
 FIGURE b, x: seed | sweep.figures.1=
 FIGURE b, x: seed, y: acuracy | sweep.figures.b=acuracy
-FIGURE a, curve: answered | sweep.figures.name=a
+FIGURE b, x: budget.epsilon, y: accuracy | sweep.figures.b=budget.epsilon
+FIGURE b, curve: gap | sweep.figures.1=
 """
 
 

@@ -115,7 +115,7 @@ def test_a_job_may_change_its_folder(nzc: Nzc, command: Command, histograms: Pat
     here = Path.cwd()
     words = [*FILE, "hydra.job.chdir=true", "tracking=mlflow", "tracking.model=false"]
     assert nzc(*words, "hydra.run.dir=run", "rng=system", "dataset.name=p").code == 0
-    sweep = ["--multirun", "hydra.sweep.dir=sw", "hydra.sweep.subdir=q${queries}", "queries=1,3"]
+    sweep = ["--multirun", "hydra.sweep.dir=sw", "queries=1,3"]
     ran = nzc(*words, *sweep)
     assert ran.code == 0, ran.err
     assert Path.cwd() == here and read_sweep("sw")["answered"].tolist() == [1, 3]

@@ -40,30 +40,13 @@ def _probabilities(seed: int = 0) -> np.ndarray:
 
 
 @pytest.mark.parametrize("choice", CHOICES)
-@pytest.mark.parametrize("probs", [None, _probabilities()], ids=["alone", "student"])
-def test_what_is_chosen_is_left_and_never_asked_twice(
-    choice: str, probs: np.ndarray | None
-) -> None:
+def test_what_is_chosen_is_left_and_never_asked_twice(choice: str) -> None:
     left = np.random.default_rng(2).permutation(POOL)[:40]
     for size in (0, 7, 40):
         rng = np.random.default_rng(size)
-        rows = QuerySelection(choice, None).choose(left, size, probs, rng, _probabilities(1))
+        rows = QuerySelection(choice, None).choose(left, size, rng, _probabilities(1))
         assert len(rows) == len(set(rows)) == size
         assert set(rows) <= set(left)
-
-
-def test_balanced_takes_as_many_of_each_class_as_there_are_and_entropy_the_least_certain() -> None:
-    def chosen(choice: str, probs: np.ndarray) -> np.ndarray:
-        rng = np.random.default_rng(0)
-        return QuerySelection(choice, None).choose(np.arange(POOL), 20, probs, rng)
-
-    classes = np.repeat(np.arange(CLASSES), [40, 10, 8, 2])
-    balanced = classes[chosen("balanced", np.eye(CLASSES)[classes])]
-    assert np.bincount(balanced).tolist() == [6, 6, 6, 2]
-    probs = _probabilities()
-    entropy = -(probs * np.log(probs)).sum(axis=1)
-    rows = chosen("entropy", probs)
-    assert entropy[rows].min() >= np.delete(entropy, rows).max()
 
 
 #: Choice, rounds, queries, whether there is a student, whether the mechanism asks for one; sizes,
@@ -74,8 +57,6 @@ SIZES = [
     ("first", None, 50, False, True, [50]),
     ("first", 3, 50, True, False, [17, 17, 16]),
     ("first", [10, 30], None, True, False, [10, 30]),
-    ("entropy", None, None, False, False, "query_choice=entropy: .* no student"),
-    ("balanced", 1, None, True, False, "rounds=1: must be 2 or more"),
     ("first", "many", None, True, False, "rounds=many: .* whole number"),
     ("first", [10, -1], None, True, False, "rounds=-1: .* 1 or more"),
     ("first", [30, 31], None, True, False, "queries=61: .* from 1 to 60"),
@@ -141,7 +122,7 @@ def _ask_all(
     session = _session(policy, sizes)
     for number in range(len(sizes)):
         probs_now = probs if number else None
-        session.ask(_votes(), session.choose(probs_now), probs_now)
+        session.ask(_votes(), session.choose(), probs_now)
     return session
 
 

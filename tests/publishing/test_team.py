@@ -94,9 +94,3 @@ def test_folders_of_a_team_share_a_ledger(
         done = command("publish", f"team/{folder}/run", f"out {folder}", "--name", "hospital")
         assert done[0] == 0
     assert _privacy("out yours")["total"]["folders"] == 2
-
-
-def test_a_command_that_releases_again_says_so(nzc: Nzc, histograms: Path) -> None:
-    for settings, warned in (([], False), ([], True), (["queries=9"], False)):
-        warnings = nzc(*FILE, *settings).result["warnings"]
-        assert any("new noise" in line for line in warnings) == warned

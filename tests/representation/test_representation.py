@@ -153,11 +153,11 @@ def test_settings_that_do_not_suit_the_rows_are_refused() -> None:
         replace(SPECTRAL, dimensions=400).check(_rings().public.x)
 
 
-def _representative(places: np.ndarray, rows: int, probs: np.ndarray | None = None) -> np.ndarray:
+def _representative(places: np.ndarray, rows: int) -> np.ndarray:
     """Choose from all rows, which come in random order."""
     rng = np.random.default_rng(0)
     order = rng.permutation(len(places))
-    return QuerySelection("representative", None).choose(order, rows, probs, rng, places)
+    return QuerySelection("representative", None).choose(order, rows, rng, places)
 
 
 def _clusters(*sizes: int) -> tuple[np.ndarray, np.ndarray]:
@@ -177,14 +177,6 @@ def test_representative_rows_are_the_middles_of_clusters() -> None:
         from_middle = np.linalg.norm(members - members.mean(axis=0), axis=1)
         assert np.array_equal(members[from_middle.argmin()], places[row])
     assert len(set(_representative(np.ones_like(places), 5).tolist())) == 5
-
-
-def test_later_rounds_ask_in_clusters_that_the_student_doubts() -> None:
-    cluster, places = _clusters(50, 50, 50, 50)
-    doubted = (cluster == 2) & (np.arange(200) % 2 == 0)
-    probs = np.where(doubted[:, None], [0.5, 0.5], [1.0, 0.0])
-    assert sorted(cluster[_representative(places, 4)].tolist()) == [0, 1, 2, 3]
-    assert (cluster[_representative(places, 4, probs)] == 2).sum() >= 3
 
 
 def test_the_nearest_copy_counts() -> None:

@@ -20,8 +20,8 @@ def _own(node: object, name: str = "mine") -> OwnMetric:
     return metric
 
 
-def squares(truth: np.ndarray, forecast: np.ndarray) -> float:
-    return float(((forecast - np.eye(forecast.shape[1])[truth]) ** 2).sum(axis=1).mean())
+def squares(y_true: np.ndarray, y_prob: np.ndarray) -> float:
+    return float(((y_prob - np.eye(y_prob.shape[1])[y_true]) ** 2).sum(axis=1).mean())
 
 
 class Counter:
@@ -57,8 +57,7 @@ TOP = {"_target_": "torchmetrics.classification.MulticlassF1Score"}
     [
         (4, {**F1, "average": "macro"}, _macro),
         (4, {**TOP, **MULTI}, lambda t, y, p: _macro(t, p.argmax(axis=1), p)),
-        (4, {**TOP, "_takes_": "labels", **MULTI}, _macro),
-        (4, {"_target_": f"{__name__}.squares", "_takes_": "probabilities"},
+        (4, f"{__name__}.squares",
          lambda t, y, p: np.mean(np.sum(p**2, axis=1) - 2 * p[np.arange(len(t)), t] + 1)),
         (4, {"_target_": f"{__name__}.Counter", "start": 6}, lambda t, y, p: 7),
         (2, "sklearn.metrics.f1_score", lambda t, y, p: f1_score(t, y)),
@@ -88,7 +87,6 @@ def test_any_metric_of_labels_or_probabilities(
         ("sklearn.metrics.f1_score", "metrics.mine=sklearn.metrics.f1_score: .*multiclass"),
         ("sklearn.metrics.confusion_matrix", "metrics.mine=sklearn.metrics.confusion_matrix: "),
         (3, "metrics.mine=3: "),
-        ({**F1, "_takes_": "probs"}, "metrics.mine._takes_=probs: .*labels, probabilities"),
     ],
 )
 @pytest.mark.parametrize("truth", [[0, 1, 2, 3] * 5, []], ids=["labels", "no labels"])

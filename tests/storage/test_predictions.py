@@ -174,18 +174,6 @@ def listed(store: PredictionStore, command: Command) -> Listed:
     return lambda *arguments: command("store", "--root", str(store.root), *arguments)
 
 
-def test_datasets_are_named_in_the_ledger(store: PredictionStore, listed: Listed) -> None:
-    code, out, _ = listed("--name", "hospital", "d00d", "bb")
-    assert (code, out) == (0, "hospital: bb33, d00dad99 count together\n")
-    ledger = Ledger(store.root / "ledger.db")
-    assert ledger.counted_with("bb33") == {"d00dad99", "bb33"}
-    assert ledger.counted_with("d00f") == {"d00f"}
-    for wrong in ("d0", "cc"):
-        code, _, err = listed("--name", "hospital", wrong)
-        assert code == 2 and f"--name={wrong}: must be the start of one private dataset" in err
-    assert "hospital" in listed()[1]
-
-
 def test_the_listing_shows_what_is_stored_and_released(
     store: PredictionStore, listed: Listed
 ) -> None:

@@ -230,8 +230,8 @@ def test_database_and_artifacts_are_where_they_are_asked_to_be(
     ran = nzc(*FILE, "tracking.artifacts=shared")
     assert ran.code == 0
     ran = nzc(*FILE, "tracking.artifacts=other")
-    assert (ran.code, ran.err.count("\n")) == (2, 1)
-    assert ran.err.startswith(f"nzc: tracking.artifacts={here}/other: ")
+    assert ran.code == 0
+    assert f"could not be tracked (tracking.artifacts={here}/other: " in ran.err
     new = [Path("mlflow.db"), *Path("shared").rglob("*")]
     assert len(new) > 5 and [path for path in new if path.stat().st_mode & 0o077] == []
 
