@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from conftest import Nzc
 
-from nzc.data import DataSplits
+from nzc.data import DataSplits, Units
 from nzc.data.npz import Npz
 from nzc.data.rows import FileRows
 from nzc.validation import InputError
@@ -182,12 +182,12 @@ def test_the_unit_changes_shards_not_splits(npz: Npz, capsys: pytest.CaptureFixt
     by_group = npz.load()
     by_record = replace(npz, unit="record").load()
     assert capsys.readouterr().err.startswith("nzc: dataset.unit=record: ")
-    assert by_record.groups is None and by_group.units.groups is not None
+    assert by_record.units.groups is None and by_group.units.groups is not None
     np.testing.assert_array_equal(by_group.private.x, by_record.private.x)
     assert by_record.digest != by_group.digest
     # The ledger counts both against the same people.
     assert by_group.private_digest == by_record.private_digest
-    assert replace(by_group, groups=np.roll(by_group.units.groups, 1)).digest != by_group.digest
+    assert replace(by_group, units=Units(np.roll(by_group.units.groups, 1))).digest != by_group.digest
     np.savez(npz.path, **ROWS)
     assert replace(npz, unit="record").read().digest == npz.load().digest
 

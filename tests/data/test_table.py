@@ -208,7 +208,7 @@ def test_a_class_group_or_id_may_have_a_name_that_is_missing_elsewhere(
         _change(file, renamed)
     read = _table(test="test.csv", overlap="allow").load()
     assert read.labels == ("None", "yes") and read.ids[0] == "None"
-    _same(replace(read, groups=plain.units.groups), plain)
+    _same(replace(read, units=plain.units), plain)
     _change("visits.csv", lambda table: table.assign(back=[None, *table.back[1:].fillna("None")]))
     with pytest.raises(InputError, match=r"^private=.*1 have none"):
         _table(overlap="allow", classes=["yes", "None"]).load()
