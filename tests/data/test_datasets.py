@@ -231,7 +231,7 @@ def test_unlabelled_images_lie_in_a_folder_of_their_own(images: Path, unlabelled
     # A private image keeps its split and its teacher.
     by_share = replace(FOLDER, path=str(images)).load()
     np.testing.assert_array_equal(splits.private.x, by_share.private.x)
-    np.testing.assert_array_equal(splits.units.units.keys, by_share.units.keys)
+    np.testing.assert_array_equal(splits.units.keys, by_share.units.keys)
 
 
 def test_test_images_lie_in_folders_of_the_classes(images: Path, unlabelled: Path) -> None:
@@ -255,12 +255,12 @@ def test_an_image_in_the_private_and_the_public_folder_is_refused_or_dropped(
     folder = replace(FOLDER, path=str(images), public=str(unlabelled))
     before = folder.load()
     names = np.array([f"{number}.png" for number in range(10)])
-    (name,) = names[keys_of(names) == before.units.units.keys[0]]
+    (name,) = names[keys_of(names) == before.units.keys[0]]
     for category in ("cat", "dog"):
         shutil.copy(images / category / name, unlabelled / f"{category}.png")
     _refused(folder, "overlap=refuse", "2 are in public rows too")
     dropped = replace(folder, overlap="drop").load()
-    rest = before.units.units.keys != before.units.units.keys[0]
+    rest = before.units.keys != before.units.keys[0]
     np.testing.assert_array_equal(dropped.private.x, before.private.x[rest])
 
 
