@@ -376,8 +376,6 @@ def student_kinds(size: Size) -> list[StudentConfig]:
         "weight_decay": 0.0,
         "average": 0.99,
         "balance": 0.0,
-        "validation": 0.0,
-        "patience": 1,
         "label_noise_rate": 0.1,
         "labeled_loss_decay": 0.0,
         "folds": 1,

@@ -72,7 +72,7 @@ def ensemble(private: Split, public: Split, count: int, **options: Any) -> Task:
         "seed": 0,
         **options,
     }
-    shards = partition(private.y, count, seed=0, stratify=False)
+    shards = partition(len(private), count, seed=0)
     accelerator = "gpu" if torch.cuda.is_available() else "cpu"
     return Task(
         Ensemble(count=count, **options),

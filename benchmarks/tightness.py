@@ -79,39 +79,6 @@ def laplace_counts(gamma: float, queries: int, stated: float) -> float:
     return float(tried[np.searchsorted(-excess, -DELTA)])
 
 
-def sparse(cutoff: int, teachers: int) -> Attack:  # very many queries of one small rate
-    mechanism: Any = nzc.SparseStable(cutoff, teachers, DELTA)
-    h, left, stated = (
-        1 / mechanism.screen.sigma1,
-        DELTA * 0.9,
-        mechanism.worst_case_epsilon(10**7, DELTA),
-    )
-    step = min(h / 40, stated / 500)
-    grid = np.arange(-1.4 * stated, max(0.6 * stated, 8 * h), step)
-    value, rate = (start := np.maximum(-np.expm1(-grid), 0)), 4 * step / -np.expm1(-h)
-
-    def moved(of: Floats, loss: float) -> Floats:
-        return np.asarray(np.interp(grid + loss, grid, of, left=of[0], right=1.0))
-
-    for _ in range(cutoff):
-        before, options, gain = start, [], 1.0
-        for r in (np.exp(-h), np.exp(h)):
-            p, q = -np.expm1(-r * rate), -np.expm1(-rate)
-            options.append((1 - p, rate * (1 - r), p * moved(value, np.log(p / q))))
-        while gain > 1e-10:
-            better = np.max(
-                [before, *(rest * moved(before, loss) + fails for rest, loss, fails in options)],
-                axis=0,
-            )
-            before, gain = better, (better - before).max()
-        value = before
-    return (
-        f"SparseStable(cutoff={cutoff}, teachers={teachers})",
-        stated,
-        float(-grid[np.searchsorted(value, left)]),
-    )
-
-
 def attacks(counts: list[int]) -> Iterator[Attack]:
     made: list[tuple[NoisyArgmax, float]] = [(nzc.GNMax(sigma), sigma) for sigma in (20, 40, 200)]
     scaled = product((nzc.LNMax, nzc.Gumbel, nzc.PermuteAndFlip), (0.02, 0.1, 0.5))
@@ -133,7 +100,6 @@ def attacks(counts: list[int]) -> Iterator[Attack]:
     for queries, gamma in product(counts, (0.02, 0.1)):
         stated = nzc.Counts(gamma).worst_case_epsilon(queries, DELTA)
         yield f"Counts({gamma}), {queries}", stated, laplace_counts(gamma, queries, stated)
-    yield from (sparse(*setting) for setting in ((1, 250), (3, 250), (10, 1000)))
 
 
 if __name__ == "__main__":

@@ -55,8 +55,6 @@ class RayLauncher(Launcher):
         except RayTaskError:
             raise
         except RayError as error:
-            from nzc.sweeps.jobs import job_folders  # Hydra imports every plugin for every command
-
             lost = f"Ray: {type(error).__name__}, the process of this job was lost"
-            write_error(job_folders(self.sweep).get(number, self.sweep / str(number)), lost)
+            write_error(self.sweep / str(number), lost)
             return JobReturn(status=JobStatus.COMPLETED)

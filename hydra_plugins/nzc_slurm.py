@@ -64,9 +64,7 @@ class SlurmLauncher(Launcher):
         except FailedJobError:
             raise
         except UncompletedJobError:
-            from nzc.sweeps.jobs import job_folders  # Hydra imports every plugin for every command
-
-            folder = job_folders(self.sweep).get(number, self.sweep / str(number))
+            folder = self.sweep / str(number)
             write_error(
                 folder, f"SLURM job {job.job_id}: {job.state} (see {job.paths.stdout.name})"
             )

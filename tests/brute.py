@@ -49,14 +49,12 @@ def screening(screen, votes, student_probs=None):
     kind = type(screen).__name__
     second, first = sorted(int(n) for n in votes)[-2:]
     statistic = mp.mpf(first)
-    if kind in ("StabilityScreen", "SparseScreen"):
+    if kind == "StabilityScreen":
         statistic = max(mp.mpf(0), mp.mpf(first - second) / 2 - 1)
     elif kind == "InteractiveScreen" and student_probs is not None:
         expected = [int(sum(votes)) * mp.mpf(float(p)) for p in student_probs]
         statistic = max(int(n) - mean for n, mean in zip(votes, expected, strict=True))
     z = (statistic - screen.threshold) / screen.sigma1
-    if kind == "SparseScreen":  # Gumbel noise
-        return mp.exp(-mp.exp(-z)), -mp.expm1(-mp.exp(-z))
     return mp.ncdf(z), mp.ncdf(-z)
 
 
@@ -146,7 +144,7 @@ def divergence(p, q, order):
 
 def cost(mechanism, votes, orders, student_probs=None):
     """The largest divergence over all neighbours and both directions, at each order."""
-    stable = type(mechanism.screen).__name__ in ("StabilityScreen", "SparseScreen")
+    stable = type(mechanism.screen).__name__ == "StabilityScreen"
     laws = []
     for histogram in (list(votes), *moves(votes)):
         if stable:

@@ -19,8 +19,6 @@ COMMON: dict[str, Any] = {
     "weight_decay": 0,
     "average": 0,
     "balance": 0,
-    "validation": 0,
-    "patience": 1,
     "folds": 1,
     "label_noise_rate": 0,
     "labeled_loss_decay": 0,

@@ -28,3 +28,5 @@ MECHANISMS = [
     for name in NAMES
     if not isinstance(build(name), GroundTruth) and not build(name).releases_counts
 ]
+#: The noise of every preset that has one.
+NOISES = [build(name).noise for name in NAMES if not isinstance(build(name), GroundTruth)]

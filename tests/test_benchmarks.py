@@ -1,24 +1,21 @@
-"""Benchmarks: gpu.py runs whole in its smallest form, so that it works at the first try where a GPU
-is lent.
-"""
+"""Benchmarks: parts of gpu.py run in their smallest form, so that they work where a GPU is lent."""
 
-import json
-import subprocess
-import sys
+import os
+from importlib import import_module
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
-GPU = Path(__file__).parents[1] / "benchmarks" / "gpu.py"
+import pytest
 
 
-def test_the_gpu_benchmark_runs(tmp_path: Path) -> None:
-    parts = ["machine", "agree"]
-    command = [sys.executable, GPU, "--small", "--out=gpu.json", *parts]
-    run = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
-    assert run.returncode == 0, run.stderr
-    measured = json.loads((tmp_path / "gpu.json").read_text())["parts"]
-    assert list(measured) == parts
-    for name, part in measured.items():
-        assert part["error"] is None and part["figures"], name
-        assert [figure["error"] for figure in part["figures"]] == [None] * len(part["figures"]), (
-            name
-        )
+@pytest.mark.usefixtures("one_thread")
+@pytest.mark.parametrize("part", ["machine", "agree"])
+def test_the_gpu_benchmark_runs(part: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(str(Path(__file__).parents[1] / "benchmarks"))
+    monkeypatch.setattr(os, "setsid", lambda: None)
+    sent: list[Any] = []
+    import_module("gpu")._work(SimpleNamespace(send=sent.append), part, True)
+    *figures, error = sent
+    assert error is None and figures
+    assert [figure.error for figure in figures if figure.error is not None] == []

@@ -21,7 +21,6 @@ from hypothesis import strategies as st
 from omegaconf.basecontainer import BaseContainer
 
 import nzc
-from nzc.accounting.rdp import ORDERS
 from nzc.app.library import as_overrides
 from nzc.data import cache
 from nzc.validation import InputError
@@ -124,23 +123,11 @@ def test_a_run_without_networks_and_tracking_needs_no_torch_and_no_mlflow(tmp_pa
     assert not used & {"torch", "matplotlib"}
     versions = json.loads((tmp_path / "votes" / "result.json").read_text())["versions"]
     assert "mlflow" not in versions
-    assert versions["numpy"] == np.__version__
     result = json.loads((tmp_path / "forests" / "result.json").read_text())
     assert result["teachers"]["ensemble_accuracy"] > 0.8
 
 
-@pytest.mark.parametrize(
-    ("word", "slow"), [("--help", {"numpy"}), ("seed=-1", {"sklearn", "pandas"})]
-)
-def test_the_command_answers_without_slow_imports(
-    word: str, slow: set[str], tmp_path: Path
-) -> None:
-    used = _imported(COMMAND.format(words=[word], codes=(0, 2, None)), tmp_path)
-    assert "hydra" in used
-    assert not used & (SLOW | slow)
-
-
-#: Runs `nzc` until it first writes to a stream, and prints what is imported then.
+#: Runs `nzc` until it first writes, and prints what is imported then.
 UNTIL = """
 import json, os, sys
 from nzc.app.main import main
@@ -150,25 +137,22 @@ class Stream:
         print(json.dumps([text, names]), file=sys.__stdout__, flush=True)
         os._exit(0)
     def flush(self): pass
-sys.{stream}, sys.argv = Stream(), ["nzc", *{words}]
+sys.stdout, sys.argv = Stream(), ["nzc", *{words}]
 main()
 """
 SHOWN = [*VOTES_FILE, "teachers.path=votes.npy", "queries=2", "tracking=mlflow", "figures=true"]
 
 
 @pytest.mark.parametrize(
-    ("stream", "words", "says", "slow"),
-    [
-        ("stderr", ["student=vat"], "nzc: dataset=digits", {"numpy", "scipy", "sklearn", "pandas"}),
-        ("stdout", SHOWN, "none · gnmax", {"pandas"}),
-    ],
-    ids=["what is combined", "the table"],
+    ("words", "says", "slow"),
+    [(["--help"], "nzc", {"numpy"}), (SHOWN, "none · gnmax", {"pandas"})],
+    ids=["help", "table"],
 )
-def test_what_a_run_shows_waits_for_no_slow_import(
-    stream: str, words: list[str], says: str, slow: set[str], tmp_path: Path
+def test_what_is_shown_waits_for_no_slow_import(
+    words: list[str], says: str, slow: set[str], tmp_path: Path
 ) -> None:
     np.save(tmp_path / "votes.npy", VOTES)
-    text, names = json.loads(_python(UNTIL.format(stream=stream, words=words), tmp_path))
+    text, names = json.loads(_python(UNTIL.format(words=words), tmp_path))
     assert text.strip().startswith(says)
     assert not {*names} & (SLOW | slow)
 
@@ -187,12 +171,10 @@ def test_lists_are_votes_and_costs_add() -> None:
     once = mechanism.cost(VOTES.tolist(), [0, 0, 1])
     of_arrays = mechanism.cost(VOTES, np.array([0, 0, 1]))
     assert once.epsilon(1e-5).exact == of_arrays.epsilon(1e-5).exact
-    twice = mechanism.cost([*VOTES, *VOTES], [0, 0, 1] * 2)
     added = once + once
-    np.testing.assert_allclose(added.rdp(ORDERS), twice.rdp(ORDERS), rtol=1e-12)
+    twice = mechanism.cost([*VOTES, *VOTES], [0, 0, 1] * 2)
     # The second release may depend on the first.
     assert added.epsilon(1e-5).exact > twice.epsilon(1e-5).exact
-    assert added.epsilon(1e-5).data_independent == twice.epsilon(1e-5).data_independent
 
 
 @pytest.mark.parametrize(
@@ -240,9 +222,9 @@ def test_wrong_labels_are_refused(labels: Any) -> None:
 @pytest.mark.parametrize(
     ("mechanism", "queries", "epsilon", "delta"),
     [
-        (nzc.GNMax, 20, 8.0, 1e-5),
-        (nzc.LNMax, 20, 0.1, 1e-5),
-        (nzc.PermuteAndFlip, 10, 0.2, 1e-5),
+        (nzc.GNMax, 5, 8.0, 1e-5),
+        (nzc.LNMax, 4, 0.1, 1e-5),
+        (nzc.PermuteAndFlip, 4, 0.2, 1e-5),
         (partial(nzc.Stable, threshold=8000), 20, 0.1, 1e-5),
         (partial(nzc.Confident, threshold=200, sigma1=150), 5, 8.0, 1e-5),
         (partial(nzc.NZC, c=5.0), 10, 0.1, 1e-5),
@@ -259,35 +241,26 @@ def test_calibrated_noise_spends_the_budget_and_no_more(
 
 
 class Known:
-    """A mechanism whose costs are known by hand, rough and precise."""
+    """A mechanism whose ε is known by hand; it jumps at a noise of 3, by the rough bound at 4."""
 
     def __init__(self, noise: float) -> None:
         self.scale = noise
 
     def worst_case_epsilon(self, queries: int, delta: float, rough: bool = False) -> float:
-        return queries / self.scale * (1.3 if rough else 1 + 0.1 * np.tanh(self.scale))
-
-
-class Jump(Known):
-    """A mechanism whose ε jumps at a noise of 3, by the rough bound at 4."""
-
-    def worst_case_epsilon(self, queries: int, delta: float, rough: bool = False) -> float:
-        return 0.0 if self.scale >= (4.0 if rough else 3.0) else 2.0
+        if self.scale >= (4.0 if rough else 3.0):
+            return 0.0
+        return queries / self.scale
 
 
 @pytest.mark.parametrize("rough", [False, True])
 @pytest.mark.parametrize("build", [Known, lambda gamma: Known(1 / gamma)])
 def test_no_noise_that_is_found_costs_more_than_was_asked(build: Any, rough: bool) -> None:
-    for epsilon in np.geomspace(1e-3, 100, 30).tolist():
+    """Nor less, but where the bound jumps: there the least noise that is enough is found."""
+    for epsilon in np.geomspace(0.1, 100, 12).tolist():
         noise = nzc.calibrate(build, epsilon, 1e-5, 7, rough=rough)
-        spent = build(noise).worst_case_epsilon(7, 1e-5, rough)
-        assert 0.999 * epsilon <= spent <= epsilon
-
-
-def test_where_a_bound_jumps_the_least_noise_that_is_enough_is_calibrated() -> None:
-    assert nzc.calibrate(Jump, 1.0, 1e-5, 1) == pytest.approx(3.0, rel=2e-5)
-    inverse = nzc.calibrate(lambda gamma: Jump(1 / gamma), 1.0, 1e-5, 1)
-    assert inverse == pytest.approx(1 / 3, rel=2e-5)
+        found = build(noise)
+        assert found.worst_case_epsilon(7, 1e-5, rough) <= epsilon
+        assert found.scale == pytest.approx(min(7 / epsilon, 4.0 if rough else 3.0), rel=1e-3)
 
 
 def _state() -> list[object]:
@@ -345,28 +318,22 @@ def test_a_run_from_python_leaves_no_state_behind(
 
 @pytest.mark.usefixtures("nzc")
 def test_a_sweep_from_python_is_that_of_the_command(
-    histograms: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+    histograms: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    """Twice in a process, each time in another folder with a module of the same name."""
     own = {"dataset": None, "student": None, "teachers": "votes", "teachers.path": histograms}
-    for sigma in (5, 7):
-        place = histograms.parent / str(sigma)
-        place.mkdir()
-        monkeypatch.chdir(place)
-        _own_aggregator(sigma)
-        before = _state()
-        jobs = nzc.sweep(
-            own, aggregator="mine", queries=range(10, 1000, 989), figures=False, tracking=None
-        )
-        assert _state() == before
-        folder = Path(jobs.attrs["folder"])
-        assert folder.is_relative_to(place)
-        assert (folder / "report.html").is_file()
-        assert jobs.equals(nzc.read_sweep(folder))
-        assert jobs["queries"].tolist() == [10, 999]
-        assert jobs["failure"].isna().tolist() == [True, False]
-        assert "from 1 to 40" in jobs["failure"][1]
-        assert f"(sigma={sigma})" in jobs["mechanism"][0]
+    _own_aggregator(sigma=5)
+    before = _state()
+    jobs = nzc.sweep(
+        own, aggregator="mine", queries=range(10, 1000, 989), figures=False, tracking=None
+    )
+    assert _state() == before
+    folder = Path(jobs.attrs["folder"])
+    assert (folder / "report.html").is_file()
+    assert jobs.equals(nzc.read_sweep(folder))
+    assert jobs["queries"].tolist() == [10, 999]
+    assert jobs["failure"].isna().tolist() == [True, False]
+    assert "from 1 to 40" in jobs["failure"][1]
+    assert "(sigma=5)" in jobs["mechanism"][0]
     assert capfd.readouterr().out == ""
     with pytest.raises(InputError, match="sigm=1: must be one of the keys of aggregator"):
         nzc.sweep(own, aggregator={"sigm": [1, 2]})
@@ -379,7 +346,7 @@ def test_a_sweep_from_python_is_that_of_the_command(
     | st.floats(allow_nan=False)
     | st.lists(st.text() | st.integers())
 )
-@settings(derandomize=True, deadline=None, max_examples=20)
+@settings(derandomize=True, deadline=None, max_examples=10)
 def test_python_values_are_what_hydra_reads(value: object) -> None:
     parse = OverridesParser.create().parse_override
     assert parse(as_overrides({"a": {"b": value}}, {})[0]).value() == value

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 from scipy.special import ndtr
 
-from nzc.accounting import gaussian_argmax, laplace_argmax, sparse_reports
+from nzc.accounting import gaussian_argmax, laplace_argmax
 from nzc.accounting.dominating import laws_of, ratios, rounded
 from nzc.accounting.gaussian import gaussian
 from nzc.accounting.induction import (
@@ -23,7 +23,6 @@ from nzc.accounting.induction import (
     Bit,
     Laws,
     after_all,
-    by_moments,
     epsilon_of,
     extended,
     induced,
@@ -61,7 +60,6 @@ _BOUNDS = {
     Kind.LAPLACE: _Bound(_TIE, laplace_argmax.LARGEST, laplace_argmax.FAR, laplace_argmax.bands),
     Kind.BIT: _Bound(1.0, 2.0, 4 * 7e-16),  # step 1
     Kind.RANGE: _Bound(2 * _TIE, 4 * _TIE, 4 * 7e-16),
-    Kind.REPORT: _Bound(1.0, 0.0, 0.0),  # `sparse_reports`; with others no bound is known
 }
 
 #: So many queries, and what each shows: a bit, a label, or a bit and a label where that passes.
@@ -91,24 +89,16 @@ def epsilon(groups: tuple[Queries, ...], delta: float) -> float:
     if queries > _MOST or left < delta / 2:
         return np.inf
     known = gaussian(float(np.sqrt(variance)), delta)
-    if known > LARGEST:
-        return _large_epsilon(groups, left)
-    if known == 0:
+    if not 0 < known <= LARGEST:
         return np.inf
     return _by_induction(groups, blocks, known, delta, left)
 
 
-def together(parts: Sequence[tuple[int, Hint]], delta: float, known: float) -> float:
-    """Return an upper bound on ε at δ of so many releases in any order; inf: none found.
-
-    `known` is another upper bound.
-    """
+def together(parts: Sequence[tuple[int, Hint]], delta: float) -> float:
+    """Return an upper bound on ε at δ of so many releases in any order; inf: none found."""
     counts: Counter[Hint] = Counter()
     for count, hint in parts:
         counts[hint] += count
-    _, first = parts[0]
-    if len(counts) == 1 and first.kind is Kind.REPORT:
-        return sparse_reports.epsilon(counts[first], first.size, delta, known)
     groups = {hint: (count, (hint,)) for hint, count in counts.items()}
     found = epsilon(tuple(groups.values()), delta)
     kinds = [hint.kind for hint in counts]
@@ -137,16 +127,6 @@ def _blocks(groups: tuple[Queries, ...]) -> list[int]:
     if _is_whole(groups):
         return [1]
     return [ceil(count / _BLOCK) for count, _ in groups]
-
-
-def _large_epsilon(groups: tuple[Queries, ...], left: float) -> float:
-    """Return ε above LARGEST at what is `left` of δ; inf: these are not labels alone."""
-    queries, releases = groups[0]
-    step = _TIE * _shifts(releases)[0] / 8
-    laws, bit = _query(releases, 0.0, step, np.inf)
-    if len(groups) > 1 or bit is not None:
-        return np.inf
-    return by_moments(laws, queries, step, left)
 
 
 def _by_induction(
@@ -236,7 +216,7 @@ def _bit(kind: Kind, size: float, step: float) -> Bit:
             windows = sliding_window_view(extended(value, pad, pad), len(value))
             cells = offsets[outcome] + pad
             total = total + low[outcome] * windows[cells] + high[outcome] * windows[cells + 1]
-        return np.asarray(np.maximum(total.max(axis=0), answered))
+        return np.maximum(total.max(axis=0), answered)
 
     return before
 

@@ -174,7 +174,7 @@ def _dominating(curve: Floats, total: float, s: Floats) -> Floats:
     q = np.maximum(-np.diff(slopes, prepend=total), 0.0)
     reached = _hockey_stick((q * s)[None], s)[0]
     short = np.divide(curve, reached, out=np.ones_like(curve), where=reached > 0).max()
-    return np.asarray(q * s * max(1.0, short))
+    return q * s * max(1.0, short)
 
 
 def _lower(laws: list[Neighbours], delta: float, order: float, step: float, cells: int) -> float:

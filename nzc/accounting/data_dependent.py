@@ -102,7 +102,7 @@ def log_flip_gaussian(votes: AnyArray, sigma: float) -> Floats:
 def _log_total(log_q: Floats) -> Floats:
     """Return log Σ q over the other classes, at most that of a tie of all classes."""
     tie = np.log1p(-1 / (log_q.shape[1] + 1))
-    return np.asarray(np.minimum(logsumexp(log_q, axis=1), tie))
+    return np.minimum(logsumexp(log_q, axis=1), tie)
 
 
 def laplace_rdp(log_q: Floats, orders: Floats, gamma: float) -> Floats:

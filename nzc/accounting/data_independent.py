@@ -14,7 +14,7 @@ from nzc.accounting.adaptive import together
 from nzc.accounting.gaussian import gaussian
 from nzc.accounting.kinds import Hint, Kind
 from nzc.accounting.rdp import ORDERS, RenyiCost, to_epsilon
-from nzc.types import Floats
+from nzc.types import Floats, Ints
 
 #: e^-700 is about the smallest float64. A pure ε₀ of this size or above is treated as no bound.
 _DETERMINISTIC = 700.0
@@ -96,6 +96,23 @@ def added(releases: Iterable[Release]) -> WorstCaseCost:
     return WorstCaseCost(rdp, float(np.sqrt(sum(count * cost.mu**2 for count, cost in releases))))
 
 
+@dataclass(frozen=True, repr=False)
+class KnownCost:
+    """What queries cost where that is the same whatever the votes, such as that of noisy counts.
+
+    It has the methods of `ExactCost`.
+    """
+
+    queries: int
+    releases: Callable[[int], Iterable[Release]]  # of so many queries
+
+    def total(self, orders: Floats) -> Floats:
+        return added(self.releases(self.queries)).rdp(orders)
+
+    def first(self, counts: Ints) -> Floats:
+        return np.stack([added(self.releases(count)).rdp(ORDERS) for count in counts.tolist()])
+
+
 def compose(releases: Sequence[Release], delta: float, rough: bool = False) -> float:
     """Return ε at δ of all releases: the smallest ε of the compositions that apply.
 
@@ -123,7 +140,7 @@ def compose(releases: Sequence[Release], delta: float, rough: bool = False) -> f
     # What has a hint composes by induction.
     hints = [cost.hint for cost in costs]
     if None not in hints:
-        bounds.append(together(list(zip(counts, hints, strict=True)), delta, min(bounds)))
+        bounds.append(together(list(zip(counts, hints, strict=True)), delta))
     return min(bounds)
 
 
@@ -149,7 +166,7 @@ def pure_rdp(epsilon0: float, orders: Floats) -> Floats:
     up = orders * epsilon0
     down = (orders - 1) * epsilon0
     log_more = up + np.log(-np.expm1(-up)) + np.log(-np.expm1(-down)) - np.logaddexp(0, epsilon0)
-    return np.asarray(np.logaddexp(0, log_more) / (orders - 1) * (1 + 1e-12))
+    return np.logaddexp(0, log_more) / (orders - 1) * (1 + 1e-12)
 
 
 def bounded_range_rdp(eta: float, orders: Floats) -> Floats:
@@ -163,7 +180,7 @@ def bounded_range_rdp(eta: float, orders: Floats) -> Floats:
     t = np.log(ahead / orders) + np.log(-falls) + eta - np.log(-np.expm1(-ahead * eta))
     rounding = 1e-14 * (1 + orders) / ahead
     worst = (log_b - np.log(orders)) / ahead + t + rounding
-    return np.asarray(np.minimum(worst, orders * eta**2 / 8))
+    return np.minimum(worst, orders * eta**2 / 8)
 
 
 def optimal_pure(epsilon0: float, releases: int, delta: float) -> float:

@@ -19,7 +19,7 @@ _SLACK = 0.002  # a group of `merged` may have this much larger moments than the
 
 def ratios(step: float, reach: int) -> Floats:
     """Return the points s = e^ℓ of the grid, from −reach to reach steps."""
-    return np.asarray(np.exp(step * np.arange(-reach, reach + 1)))
+    return np.exp(step * np.arange(-reach, reach + 1))
 
 
 def mirrored(positive: Floats) -> Floats:
@@ -124,4 +124,4 @@ def _at_corners(cells: AnyArray) -> AnyArray:
     """Return for each corner the largest value of its cells."""
     padded = np.pad(cells, 1)
     rows = np.maximum(padded[:-1], padded[1:])
-    return np.asarray(np.maximum(rows[:, :-1], rows[:, 1:]))
+    return np.maximum(rows[:, :-1], rows[:, 1:])

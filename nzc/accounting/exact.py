@@ -6,11 +6,11 @@ docs/proofs.md says why all of this holds.
 """
 
 import os
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import ClassVar, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from scipy.special import logsumexp
@@ -48,7 +48,7 @@ def error_of(log_p: Floats) -> Floats:
     # to log p itself.
     size = np.where(np.isfinite(log_p), np.abs(log_p), 0.0)
     depth = np.maximum(size, -np.log(np.maximum(size, 1e-323)))
-    return np.asarray(np.minimum(2 * size, 1.0) * (4e-14 + 5e-15 * depth))
+    return np.minimum(2 * size, 1.0) * (4e-14 + 5e-15 * depth)
 
 
 @dataclass(frozen=True, repr=False)
@@ -67,6 +67,8 @@ class Pairs:
 
 def joined(*parts: Pairs) -> Pairs:
     """Return all pairs. A law of fewer outcomes gets further ones that stand for none."""
+    if len(parts) == 1:
+        return parts[0]
     query = np.concatenate([part.query for part in parts])
     order = np.argsort(query, kind="stable")
     most = max(part.copies.shape[1] for part in parts)
@@ -250,9 +252,6 @@ class ExactCost:
     inverse: Ints  # [queries] the distinct histogram of each query
     #: What asking a query and its label cost for any votes, orders → [2, orders].
     ceiling: Callable[[Floats], Floats]
-    #: All queries cost at most so often the ceiling of asking; None: no limit.
-    paid: int | None = None
-    complete: ClassVar[bool] = True  # whether `neighbourhoods` together are all neighbours
     #: Laws of batches, by number.
     _kept: dict[int, Pairs] = field(default_factory=dict, init=False, compare=False)
 
@@ -265,55 +264,27 @@ class ExactCost:
         """Return the cost of all queries, [orders]."""
         times = np.bincount(self.inverse)
         if orders is ORDERS:
-            total = times @ self._at_grid
-        else:
-            total = np.zeros(len(orders))
-            for places, costs in self._costs(orders):
-                total += times[places] @ costs
-        return self._limited(total, np.asarray(len(self.inverse)), orders)
+            return times @ self._at_grid
+        total = np.zeros(len(orders))
+        for places, costs in self._costs(orders):
+            total += times[places] @ costs
+        return total
 
     def first(self, counts: Ints) -> Floats:
         """Return the cost of the first so many queries, [counts, orders] at `rdp.ORDERS`."""
         totals = np.zeros((len(self.inverse) + 1, len(ORDERS)))
         np.cumsum(self.per_query(ORDERS), axis=0, out=totals[1:])
-        return self._limited(totals[counts], counts[:, None], ORDERS)
-
-    def _limited(self, total: Floats, queries: Ints, orders: Floats) -> Floats:
-        """Return `total` of so many queries, or what they cost at most where that is smaller."""
-        if self.paid is None:
-            return total
-        ask, label = self.ceiling(orders)
-        with np.errstate(invalid="ignore"):
-            most = np.minimum(queries, self.paid) * ask + queries * label
-            return np.asarray(np.fmin(total, most))
-
-    def neighbourhoods(self, order: float) -> list[Iterable[tuple[Pairs, Ints]]]:
-        """Return sets of neighbours, for `composition.compose`.
-
-        Here it is one set, of all neighbours of all histograms.
-        """
-        return [self.laws()]
+        return totals[counts]
 
     def laws(self) -> Iterator[tuple[Pairs, Ints]]:
         """Yield the laws of distinct histograms, and how many queries share each, [histograms].
 
-        None is kept longer.
+        None is kept longer. They are for `composition.compose`.
         """
         times = np.bincount(self.inverse)
         for number, (places, make) in enumerate(self.batches):
             pairs = self._kept.pop(number, None)
             yield pairs or make(), times[places]
-
-    def law(self, query: int) -> tuple[Pairs, Ints]:
-        """Return the laws of one query, as `laws` of it alone."""
-        histogram = self.inverse[query]
-        places, make = next(batch for batch in self.batches if histogram in batch[0])
-        pairs = make()
-        rows = places[pairs.query] == histogram
-        alone = Pairs(
-            np.zeros(rows.sum(), np.int64), pairs.here[rows], pairs.there[rows], pairs.copies[rows]
-        )
-        return alone, np.ones(1, np.int64)
 
     def _pairs(self, number: int) -> Pairs:
         """Return the laws of a batch.

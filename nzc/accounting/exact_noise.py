@@ -121,7 +121,7 @@ def _bounds(law: StandardLaw, lead: Floats, scale: Floats, known: Ints) -> tuple
         with np.errstate(divide="ignore"):
             z = law.quantile(np.ldexp(k.astype(np.float64), -_FIRST))
         slack = 2.0**-32 * (np.abs(lead) + scale * (1 + np.abs(z))) + 2.0**-1000
-        return np.asarray(lead + scale * z + side * slack)
+        return lead + scale * z + side * slack
 
     return end(known, -1.0), end(known + 1, 1.0)
 

@@ -77,7 +77,7 @@ def _corners(mu: float) -> tuple[Floats, Floats]:
     def error(dd: Floats, vv: Floats, ddd: Floats, vvd: Floats, _: Floats) -> Floats:
         in_d = far * dd + above * mu * ddd
         in_v = far * vv + above * mu * vvd
-        return np.asarray((wide * in_d + tall * in_v) / 8)
+        return (wide * in_d + tall * in_v) / 8
 
     bounds = np.stack(_derivatives(left, right, low, high))
     used = high >= _nearest(left, right) - _ROOT * _BELOW
@@ -91,7 +91,7 @@ def _nearest(start: Floats, end: Floats) -> Floats:
 
 
 def _density(z: Floats) -> Floats:
-    return np.asarray(np.exp(-z * z / 2) / np.sqrt(2 * np.pi))
+    return np.exp(-z * z / 2) / np.sqrt(2 * np.pi)
 
 
 def _first(d: Floats, v: Floats) -> Floats:
@@ -102,7 +102,7 @@ def _first(d: Floats, v: Floats) -> Floats:
     start = np.maximum(0.0, peak - 9)
     half = (peak + 9 - start) / 2
     s = start[..., None] + half[..., None] * (_NODES + 1)
-    return np.asarray(half * ((_density(s - x[..., None]) * ndtr(s - y[..., None])) @ _WEIGHTS))
+    return half * ((_density(s - x[..., None]) * ndtr(s - y[..., None])) @ _WEIGHTS)
 
 
 def _derivatives(left: Floats, right: Floats, low: Floats, high: Floats) -> tuple[Floats, ...]:

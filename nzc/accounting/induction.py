@@ -55,7 +55,7 @@ def tails(values: Floats) -> Floats:
 
 def after_all(grid: Floats) -> Floats:
     """Return V when no query is left: (1 − e^−ℓ)₊."""
-    return np.asarray(-np.expm1(-np.maximum(grid, 0.0)))
+    return -np.expm1(-np.maximum(grid, 0.0))
 
 
 def extended(value: Floats, below: int, above: int) -> Floats:
@@ -104,25 +104,3 @@ def epsilon_of(value: Floats, grid: Floats, delta: float) -> float:
     share = (delta - value[above - 1]) / (value[above] - value[above - 1])
     u = (1 - share) * np.exp(-grid[above - 1]) + share * np.exp(-grid[above])
     return max(0.0, float(np.log(u)) * (1 + 1e-9))
-
-
-def by_moments(laws: Sequence[Laws], queries: int, step: float, delta: float) -> float:
-    """Return ε at δ of so many queries from the largest moments of their laws.
-
-    It is nearly tight where ε is large. V_T(ℓ) = (1 − e^−ℓ)₊ is at most c e^(tℓ), where
-    c = t^t/(1 + t)^(1 + t), and that is convex and decreasing in e^−ℓ. So V before all queries is
-    at most c E^Q e^(tℓ), E being the largest E_P e^(tL), and infinite losses are a part of δ.
-    Proof: docs/proofs.md, "Labels with Laplace noise", step 5.
-    """
-    t = np.geomspace(1e-3, 30, 200)
-    log_most = np.zeros(len(t))
-    infinite = 0.0
-    for law in laws:
-        powers = np.exp(np.outer(step * law.offsets, t))
-        log_most = np.maximum(log_most, np.log(law.weights @ powers).max(axis=0))
-        infinite = max(infinite, float(law.infinite.max()))
-    left = delta - queries * infinite
-    if left <= 0:
-        return np.inf
-    log_c = t * np.log(t) - (1 + t) * np.log1p(t)
-    return float(((queries * log_most + log_c - np.log(left)) / t).min()) * (1 + 1e-9)

@@ -12,7 +12,6 @@ class Kind(Enum):
     LAPLACE = "argmax of counts with Laplace noise, at an inverse scale"
     BIT = "one bit of Gaussian noise, at a mean shift μ"
     RANGE = "an outcome whose privacy loss lies in a range of this width"
-    REPORT = "a report of the sparse vector technique, at Gumbel noise of inverse scale"
 
 
 @dataclass(frozen=True)

@@ -71,7 +71,7 @@ def _corners(h: float) -> tuple[Floats, Floats]:
         at, p, q = outcome[:, ::2]  # second derivatives, in d and in v
         error = np.exp(h) * (away * at + s * h * outcome[0, 1::2])
         in_d, in_v = np.minimum(error, p + s * q)
-        return np.asarray(wide * in_d + tall * in_v)
+        return wide * in_d + tall * in_v
 
     # Line a is p_a − s q_a; in both lines a rarer pair of outcomes may stand for the other one.
     e_a = np.minimum(bent(a, s_a), bent(b, s_a) + bent(c, s_a))

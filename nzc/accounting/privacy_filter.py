@@ -35,7 +35,7 @@ class PrivacyFilter:
         """
         asked = np.arange(1, len(passes) + 1)
         answered = np.cumsum(passes) - passes + 1
-        return np.asarray(spent + self.ask * asked + self.answer * answered <= self.budget)
+        return spent + self.ask * asked + self.answer * answered <= self.budget
 
     def spends(self, asked: int, answered: int) -> float:
         """Return the cost of so many queries."""

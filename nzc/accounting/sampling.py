@@ -80,7 +80,7 @@ class SampledGaussian:
         ahead = orders - 1
         beyond = ahead * whole + orders * np.log(s) + log_ndtr(orders * self.mu - self.mu - _END)
         within = ahead * largest_divergence(self.law, 1, orders)[0]
-        return np.asarray(np.minimum(np.logaddexp(within, beyond) / ahead, whole))
+        return np.minimum(np.logaddexp(within, beyond) / ahead, whole)
 
     def __call__(self, releases: int, delta: float) -> float:
         return _composed(self, releases, delta)

@@ -21,7 +21,7 @@ from nzc.accounting.data_dependent import DataDependentBound
 from nzc.accounting.exact_noise import NORMAL, ExactGenerator, ExactNoise
 from nzc.accounting.rdp import ORDERS, cks
 from nzc.types import AnyArray, Floats
-from nzc.validation import InputError, between_0_and_1, positive
+from nzc.validation import InputError, above_1, between_0_and_1, positive
 
 #: The expected share of the data-independent bound; a wrong guess costs ε, never soundness.
 _EXPECTED = 0.2
@@ -43,12 +43,10 @@ class Plan:
     failure: float  # the part of δ that covers a released bound that is too low
 
     def __post_init__(self) -> None:
-        positive("order", self.order)
+        above_1("order", self.order)
         positive("beta", self.beta)
         positive("noise", self.noise)
         between_0_and_1("failure", self.failure)
-        if self.order <= 1:
-            raise InputError("order", self.order, "must be above 1")
 
     @property
     def cost(self) -> float:

@@ -19,7 +19,7 @@ from nzc.data import Dataset
 from nzc.mechanisms import NoisyArgmax
 from nzc.representation import Representation
 from nzc.runs.layout import flatten
-from nzc.runs.own_metric import TAKES, OwnMetric
+from nzc.runs.own_metric import OwnMetric
 from nzc.runs.quantities import is_taken
 from nzc.students import Student
 from nzc.teachers import Teachers
@@ -110,14 +110,11 @@ def _metric(name: str, node: Any) -> OwnMetric:
         allowed = "must have another name: of letters, digits, _ and -, and none of nzc's figures"
         raise InputError(key, node, allowed)
     settings = dict(node) if isinstance(node, dict) else {"_target_": node}
-    takes = settings.pop("_takes_", None)
     if not isinstance(settings.get("_target_"), str):
         allowed = f"must name a function of true labels and predictions, {_METRIC}"
         raise InputError(key, node, allowed)
-    if takes is not None:
-        one_of(f"{key}._takes_", takes, TAKES)
     part = _built(settings | {"_partial_": True}, key)
-    return OwnMetric(name, settings["_target_"], part, takes)
+    return OwnMetric(name, settings["_target_"], part)
 
 
 def _built(node: Any, key: str, annotation: Any = None) -> Any:

@@ -46,10 +46,6 @@ def build_components(cfg: DictConfig, choices: Mapping[str, str], figures: bool)
     if dataset is not None:
         check_data(dataset, cfg.queries)
     teachers: Teachers = build(cfg, "teachers")
-    ledger = cfg.paths.ledger
-    if ledger is not None and Path(ledger).is_dir():
-        allowed = f"must be a file, such as {Path(ledger, 'ledger.db')}"
-        raise InputError("paths.ledger", ledger, allowed)
     if cfg.figures is not None:
         figures = cfg.figures
     representation = None
@@ -70,7 +66,7 @@ def build_components(cfg: DictConfig, choices: Mapping[str, str], figures: bool)
         queries=cfg.queries,
         student=build(cfg, "student", choices["student"]),
         trainer=build(cfg, "trainer"),
-        store=PredictionStore(Path(cfg.paths.store).absolute(), cfg.wait, ledger),
+        store=PredictionStore(Path(cfg.paths.store).absolute(), cfg.wait, cfg.paths.ledger),
         data_name=name_of_people(cfg),
         figures=figures,
         metrics=metrics,

@@ -42,7 +42,7 @@ from nzc.storage.files import OwnFolder, require_own, require_writable
 from nzc.storage.predictions import STORED
 from nzc.sweeps.jobs import job_name
 from nzc.tracking import MLflow, read_record, tracked, tracked_name, wait_at_most
-from nzc.validation import InputError
+from nzc.validation import InputError, one_of
 
 
 @dataclass
@@ -124,7 +124,7 @@ def _require_publishable(run: PreparedRun) -> None:
     """Raise InputError where a public tracker would be told more of private records than ε says."""
     policy = run.session.policy
     splits = run.splits
-    if splits is not None and splits.undeclared_classes is not None:
+    if splits.undeclared_classes is not None:
         allowed = (
             "must be declared where tracking.private=false: private labels decide what is sent"
         )
@@ -240,11 +240,8 @@ def _objective(objective: Any, result: RunResult) -> float | list[float] | None:
         return None
     values = with_infinity(flatten(result.as_dict()))
     numbers = {key: float(value) for key, value in values.items() if isinstance(value, int | float)}
-    is_one = isinstance(objective, str)
-    found = []
-    for key in [objective] if is_one else objective:
-        if key not in numbers:
-            allowed = f"must be a number of result.json: {', '.join(numbers)}"
-            raise InputError("objective", key, allowed)
-        found.append(numbers[key])
-    return found[0] if is_one else found
+    keys = [objective] if isinstance(objective, str) else objective
+    for key in keys:
+        one_of("objective", key, [*numbers])
+    found = [numbers[key] for key in keys]
+    return found[0] if isinstance(objective, str) else found

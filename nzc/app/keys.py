@@ -11,8 +11,6 @@ from nzc.app.overrides import typed_values
 from nzc.runs.layout import RECORDED
 from nzc.validation import InputError, meant
 
-#: Names of keys in older versions, and the name today.
-_RENAMED = {"publish": "bound", "audit_trials": "audit"}
 #: The keys of nzc, and those below some of them.
 _SECTIONS = {"": Config, "paths": Paths, "budget": Budget, "sanitise": Sanitise}
 
@@ -45,8 +43,6 @@ def unknown_key(
     owner  whose keys they are, if not the group's
     words  the overrides, of which follows who chose the group's option; (): they are not known
     """
-    if key in _RENAMED:
-        return InputError(key, value, f"must be typed as {_RENAMED[key]}={value}, its name today")
     group, _, name = key.rpartition(".")
     having = _options_with(group, name)
     places = []

@@ -17,7 +17,7 @@ from omegaconf import DictConfig, OmegaConf
 
 from nzc.app.config import CONF, GROUPS, compose_run, register, shows_private
 from nzc.app.errors import Stop, reported
-from nzc.app.overrides import check_overrides, quoted, refuse_divided_paths
+from nzc.app.overrides import check_overrides, quoted
 from nzc.storage.files import PRIVATE
 from nzc.validation import InputError, meant, one_line, shortened
 
@@ -119,7 +119,6 @@ def _say_start(cfg: DictConfig) -> None:
 
 def _run_hydra(words: Sequence[str]) -> None:
     """Let Hydra run a sweep, or show a configuration."""
-    refuse_divided_paths(words)
     sys.argv[1:] = words
     register()
     hydra.main(version_base="1.3", config_path=str(CONF), config_name="config")(do_job)()

@@ -1,7 +1,5 @@
 """Overrides KEY=VALUE as they are typed: what Hydra would misread is refused before it composes."""
 
-import os
-import re
 import shlex
 from collections.abc import Collection, Iterable, Sequence
 from contextlib import suppress
@@ -42,14 +40,6 @@ def refuse_sweeps(words: Iterable[str]) -> None:
             raise unread(str(override.input_line), how)
 
 
-def refuse_divided_paths(words: Iterable[str]) -> None:
-    """Raise InputError for a file or folder that a sweep would divide at its commas."""
-    for word in words:
-        path = word.partition("=")[2]
-        if "," in path and os.path.exists(path):
-            raise unread(word, "a sweep would divide it")
-
-
 def unread(word: str, why: str) -> InputError:
     """Return the error for an override that Hydra does not read as one value.
 
@@ -57,8 +47,6 @@ def unread(word: str, why: str) -> InputError:
     """
     key, _, value = word.partition("=")
     text = quoted(value)
-    if value[:1] in ("[", "{") and not os.path.exists(value):  # texts of a list may need quotes
-        text = re.sub(r"""[^\[\]{},\s"'][^\[\]{},]*""", lambda found: quoted(found[0]), value)
     with suppress(HydraException):
         OverridesParser.create().parse_override(f"{key}={text}")
         why = f"if it is text, type {shlex.quote(f'{key}={text}')}; {why}"

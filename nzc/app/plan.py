@@ -8,17 +8,12 @@ from functools import partial
 from rich.table import Table
 
 from nzc.app.errors import Parser
-from nzc.data.rows import load_array
-from nzc.mechanisms import Counts, count_votes
-from nzc.planning.advice import doubts
+from nzc.mechanisms import Counts
 from nzc.planning.budget import QUERIES, Plan, PlannedRun
 from nzc.planning.expected import AGREEMENT, expected_in_cells, rows_to_ask
 from nzc.runs.formatting import percent, show
-from nzc.types import Ints
 from nzc.validation import InputError, positive, share, whole
 
-#: Keys of values that come from the files of --agreement-from.
-_MEASURED = ("agreement_from", "measured", "votes", "labels", "predictions")
 #: δ of a run that is not told one.
 _DELTA = 1e-5
 #: The budgets that a plan without teachers compares, in units of the one that was given.
@@ -39,14 +34,10 @@ def _plan_teachers(chosen: Namespace) -> None:
     """Show what teachers would answer at this ε, for several mechanisms and numbers of queries."""
     settings = vars(chosen).copy()
     del settings["public"]
-    files = settings.pop("agreement_from")
     try:
-        planned = Plan(**settings, measured=files and _measured(chosen.classes, *files))
+        planned = Plan(**settings)
         best = planned.recommended
-        warnings = planned.warnings
     except InputError as error:
-        if error.key in _MEASURED:
-            raise InputError("--agreement-from", " ".join(files), error.allowed) from error
         raise InputError(f"--{error.key.replace('_', '-')}", error.value, error.allowed) from error
     _show_plan(planned, best)
     verdict = "Recommended"
@@ -56,29 +47,24 @@ def _plan_teachers(chosen: Namespace) -> None:
     show(f"{verdict}: {asked} give {best.right:,.1f} right labels.")
 
     words = [f"teachers.count={planned.teachers}", f"aggregator={best.aggregator}"]
-    for key in [*best.settings][:-1]:  # the last is the noise, which follows from the budget
-        words.append(f"aggregator.{key}={best.settings[key]}")
     words += [f"budget.epsilon={planned.epsilon}", f"queries={best.queries}"]
     if planned.delta != _DELTA:
         words.append(f"delta={planned.delta}")
-    _show_commands(warnings, words, ["recipe=tables", *words])
+    _show_commands(planned.warnings, words, ["recipe=tables", *words])
 
 
 def _show_plan(planned: Plan, best: PlannedRun) -> None:
-    agreement = "as measured" if planned.measured else percent(planned.agreement)
     notes = [
         "→ the best row. ✓ good: noise spoils at most one label in ten, and there are as many",
         "labels as classes.",
-        f"Without noise, {percent(planned.plurality)} of the labels would be right.",
         "A run of gnmax needs up to a fifth less noise than shown, except in the best row.",
+        "Real queries are not equally easy: expect fewer right labels than shown.",
     ]
-    if not planned.measured:
-        notes.append("Real queries are not equally easy: expect fewer right labels than shown.")
     table = _table(
         f"{planned.teachers:,} teachers · {planned.classes} classes · ε = {planned.epsilon:g} "
-        f"at δ = {planned.delta:g} · agreement {agreement}",
+        f"at δ = {planned.delta:g} · agreement {percent(planned.agreement)}",
         notes,
-        ("", "aggregator", "noise", "queries", "labels", "right labels", "label accuracy"),
+        ("", "aggregator", "noise", "queries", "right labels", "label accuracy"),
     )
     for row in planned.rows:
         mark = ""
@@ -94,7 +80,6 @@ def _show_plan(planned: Plan, best: PlannedRun) -> None:
             row.aggregator,
             " ".join(f"{key}={value:.4g}" for key, value in row.settings.items()),
             f"{row.queries:,}",
-            f"{row.labels:,.1f}",
             f"{row.right:,.1f}",
             percent(row.accuracy),
             style=style,
@@ -112,52 +97,33 @@ def _plan_cells(chosen: Namespace) -> None:
     whole("--public", chosen.public, 1)
     whole("--classes", chosen.classes, 2)
     positive("--epsilon", chosen.epsilon)
-    positive("--agreement", chosen.agreement)
     share("--agreement", chosen.agreement)
-    records = chosen.records
-    classes = chosen.classes
-    epsilon = chosen.epsilon
     agreement = percent(chosen.agreement)
     notes = [
-        "Each record counts for the asked row that it is nearest to. → the ε that you gave.",
+        "Each record counts for the asked row that it is nearest to.",
         f"Right labels: estimate for rows with equally many records, {agreement} of them right.",
     ]
     table = _table(
-        f"{records:,} records · {classes} classes · agreement {agreement}",
+        f"{chosen.records:,} records · {chosen.classes} classes · agreement {agreement}",
         notes,
-        (
-            "",
-            "ε, at δ = 0",
-            "noise of each count",
-            "rows asked",
-            "records for each",
-            "right labels",
-        ),
+        ("ε, at δ = 0", "noise of each count", "rows asked", "records for each", "right labels"),
     )
-    warnings: list[str] = []
-    for factor in _FACTORS:
-        counts = Counts(factor * epsilon / 2)
+    for epsilon in (factor * chosen.epsilon for factor in _FACTORS):
+        counts = Counts(epsilon / 2)
         noise_std = counts.noise.deviation
-        rows = rows_to_ask(records, classes, chosen.public, noise_std)
-        _, right = expected_in_cells(counts, records, classes, rows, chosen.agreement)
-        mark = ""
-        style = None
-        if factor == 1:
-            mark = "→"
-            style = "bold"
-            warnings = doubts(rows, right, classes, None, 0, records, in_cells=True, agreement=None)
+        size = chosen.records, chosen.classes
+        rows = rows_to_ask(*size, chosen.public, noise_std)
+        _, right = expected_in_cells(counts, *size, rows, chosen.agreement)
         table.add_row(
-            mark,
-            f"{factor * epsilon:.4g}",
+            f"{epsilon:.4g}",
             f"{noise_std:,.1f}",
             f"{rows:,}",
-            f"{records // rows:,}",
+            f"{chosen.records // rows:,}",
             percent(right),
-            style=style,
         )
     show(table)
-    words = ["recipe=near_zero", f"budget.epsilon={epsilon}"]
-    _show_commands(warnings, words, words)
+    words = ["recipe=near_zero", f"budget.epsilon={chosen.epsilon}"]
+    _show_commands([], words, words)
 
 
 def _table(title: str, notes: Sequence[str], columns: Sequence[str]) -> Table:
@@ -204,21 +170,6 @@ def _parser() -> Parser:
         help="expected share of votes for the right class, the same for every query (default 0.8)",
         default=AGREEMENT,
     )
-    number(
-        "--runner-up",
-        metavar="SHARE",
-        help="share of the other votes that one wrong class gets; the rest is spread evenly "
-        "(default 0.5)",
-        default=0.5,
-    )
-    parser.add_argument(
-        "--agreement-from",
-        metavar=("VOTES.npy", "LABELS.npy"),
-        help="instead of both: vote histograms [rows, classes], or predictions [teachers, rows], "
-        "of teachers that learned from PUBLIC data, on public rows, and the rows' classes; never "
-        "the votes of private teachers",
-        nargs=2,
-    )
     parser.add_argument(
         "--queries",
         metavar="N,N,…",
@@ -243,13 +194,3 @@ def _numbers(text: str) -> tuple[int, ...]:
         return tuple(sorted({int(part) for part in text.split(",")}))
     except ValueError:
         raise ArgumentTypeError(f"{text}: must be whole numbers, separated by commas") from None
-
-
-def _measured(classes: int, votes_file: str, labels_file: str) -> tuple[Ints, Ints]:
-    """Return vote histograms [rows, classes] and classes [rows] of two files."""
-    votes = load_array(votes_file, "agreement_from")
-    labels = load_array(labels_file, "agreement_from")
-    are_histograms = votes.shape == (*labels.shape, classes)
-    if votes.ndim == 2 and votes.shape[1:] == labels.shape and not are_histograms:
-        votes = count_votes(votes, classes)
-    return votes, labels

@@ -20,9 +20,9 @@ def predict(arguments: list[str]) -> int:
     chosen = parser.parse_args(arguments)
     logging.disable(logging.WARNING)  # torch would say in many lines why it cannot read a file
     try:
-        from nzc.students.exported import Student, write
+        from nzc.students.exported import ExportedStudent, write
 
-        student = Student(chosen.folder)
+        student = ExportedStudent(chosen.folder)
     except Exception as error:  # torch and json raise many types
         allowed = f"must have a student that can be read ({in_a_line(error, 200)})"
         raise InputError("FOLDER", chosen.folder, allowed) from error

@@ -11,7 +11,7 @@ from rich.table import Table
 
 from nzc.app.errors import Parser
 from nzc.labeling.ledger import Ledger
-from nzc.labeling.ledger_entry import RELEASE, TRIAL, LedgerEntry, protect_the_same, total_epsilon
+from nzc.labeling.ledger_entry import RELEASE, TRIAL, LedgerEntry, total_epsilon
 from nzc.runs.formatting import number, short_mechanism, show
 from nzc.storage.predictions import Entry, PredictionStore
 from nzc.validation import InputError, between_0_and_1
@@ -21,27 +21,24 @@ _Row = dict[str, object]
 
 
 def store(arguments: list[str]) -> int:
-    """List what is stored; or remove predictions, forget trials, or name datasets."""
+    """List what is stored; or remove predictions, or forget trials."""
     chosen = _parser().parse_args(arguments)
     between_0_and_1("--delta", chosen.delta)
     if not Path(chosen.root).is_dir():
         raise InputError("--root", chosen.root, "must be a folder that a run has stored in")
     predictions = PredictionStore(chosen.root, ledger=chosen.ledger)
-    ledger = None
-    entries = []
-    if predictions.ledger.is_file():
-        ledger = Ledger(predictions.ledger)
-        entries = ledger.entries()
-    if chosen.name is not None:
-        _name(ledger, entries, *chosen.name)
-    elif chosen.forget is not None:
-        _forget(ledger, entries, chosen)
-    elif chosen.prune is not None or chosen.all:
+    if chosen.prune is not None or chosen.all:
         _prune(predictions, chosen)
+        return 0
+    if not predictions.ledger.is_file():
+        _show_predictions(predictions.entries())
+        return 0
+    ledger = Ledger(predictions.ledger)
+    if chosen.forget is not None:
+        _forget(ledger, chosen)
     else:
         _show_predictions(predictions.entries())
-        if ledger is not None:
-            _show_ledger(ledger, entries, chosen.delta)
+        _show_ledger(ledger, chosen.delta)
     return 0
 
 
@@ -61,35 +58,18 @@ def _parser() -> Parser:
     what.add_argument("--all", action="store_true", help=everything)
     forgotten = "forget these trials, without KEY all; do so only if nobody has seen their labels"
     what.add_argument("--forget", nargs="*", metavar="KEY", help=forgotten)
-    named = "name the people whom these private datasets are about: costs under one name add up"
-    what.add_argument("--name", nargs="+", metavar=("NAME", "DATASET"), help=named)
     confirmed = "do it: without, --prune, --all and --forget only list"
     parser.add_argument("--yes", action="store_true", help=confirmed)
     return parser
 
 
-def _name(ledger: Ledger | None, entries: list[LedgerEntry], name: str, *starts: str) -> None:
-    """Give a name to the private datasets whose digests begin so."""
-    digests = {entry.dataset for entry in entries}
-    datasets = _whole_keys("--name", starts, digests, "private dataset")
-    if ledger is None or not datasets:
-        allowed = "must be given with the start of a private dataset that the ledger lists"
-        raise InputError("--name", name, allowed)
-    for dataset in datasets:
-        ledger.name(dataset, name)
-    print(f"{name}: {', '.join(_starts(ledger.counted_with(datasets[0])))} count together")
-
-
-def _forget(ledger: Ledger | None, entries: list[LedgerEntry], chosen: Namespace) -> None:
+def _forget(ledger: Ledger, chosen: Namespace) -> None:
     """Forget trials: those whose keys begin as chosen, or all where none is given."""
-    trials = {entry.key: entry for entry in entries if entry.kind == TRIAL}
+    trials = {entry.key: entry for entry in ledger.entries() if entry.kind == TRIAL}
     if chosen.forget:
         what = "key of a trial (a release is never forgotten)"
         keys = _whole_keys("--forget", chosen.forget, trials, what)
         trials = {key: trials[key] for key in keys}
-    if ledger is None or not trials:
-        print("nothing to forget")
-        return
     _show_trials([*trials.values()], chosen.delta)
     print("Forget a trial only if nobody has seen its labels, or made a choice by them.")
     _require(chosen.yes)
@@ -112,14 +92,14 @@ def _prune(predictions: PredictionStore, chosen: Namespace) -> None:
 
 def _whole_keys(option: str, starts: Iterable[str], keys: Collection[str], what: str) -> list[str]:
     """Return the keys that begin with `starts`, one each."""
-    found: dict[str, None] = {}
+    found = []
     for start in starts:
         matches = [key for key in keys if key.startswith(start)]
         if len(matches) != 1:
             allowed = f"must be the start of one {what}, not of {len(matches)}"
             raise InputError(option, start, allowed)
-        found[matches[0]] = None
-    return [*found]
+        found += matches
+    return found
 
 
 def _require(yes: bool) -> None:
@@ -168,14 +148,13 @@ def _settings(request: dict[str, Any]) -> str:
         if isinstance(value, dict):
             kind = str(value.get("class", "")).rpartition(".")[2]
             value = f"{kind}({_settings(value).replace(' ', ', ')})"
-        elif isinstance(value, float):
-            value = f"{value:g}"
         words.append(f"{key}={value}")
     return " ".join(words)
 
 
-def _show_ledger(ledger: Ledger, entries: list[LedgerEntry], delta: float) -> None:
+def _show_ledger(ledger: Ledger, delta: float) -> None:
     """Show each private dataset, or several that a name connects, in a line; then every trial."""
+    entries = ledger.entries()
     names = ledger.names()
     populations = dict.fromkeys(frozenset(ledger.counted_with(entry.dataset)) for entry in entries)
     rows: list[_Row] = []
@@ -187,24 +166,13 @@ def _show_ledger(ledger: Ledger, entries: list[LedgerEntry], delta: float) -> No
             {
                 "data, and names": ", ".join([*_starts(datasets), *sorted(of_people)]),
                 "releases": len(releases),
-                "last, UTC": max((entry.recorded for entry in releases), default="–"),
-                f"ε of all releases, δ = {delta:g}": _total(releases, delta),
+                f"ε of all releases, δ = {delta:g}": number(total_epsilon(releases, delta)),
                 "trials": len(costs) - len(releases),
-                "ε with all trials": _total(costs, delta),
+                "ε with all trials": number(total_epsilon(costs, delta)),
             }
         )
     _show("what was released from private data about the same people, published or not", rows)
-    trials = [entry for entry in entries if entry.kind == TRIAL]
-    if trials:
-        _show_trials(trials, delta)
-
-
-def _total(entries: list[LedgerEntry], delta: float) -> str:
-    """Return ε of entries together, as it is shown; where their costs have no sum, with the why."""
-    total = number(total_epsilon(entries, delta))
-    if not protect_the_same(entries):
-        total += ": they protect different things"
-    return total
+    _show_trials([entry for entry in entries if entry.kind == TRIAL], delta)
 
 
 def _show_trials(trials: list[LedgerEntry], delta: float) -> None:
@@ -215,7 +183,6 @@ def _show_trials(trials: list[LedgerEntry], delta: float) -> None:
                 "key": entry.key[:12],
                 "private dataset": entry.dataset[:8],
                 "mechanism": short_mechanism(entry.description),
-                "labels": (entry.facts or {}).get("answered", "–"),
                 "recorded, UTC": entry.recorded,
                 f"ε at δ = {delta:g}": number(total_epsilon([entry], delta)),
             }

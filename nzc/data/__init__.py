@@ -1,6 +1,6 @@
 """Datasets, each divided into a private, a public and a test split. One dataset a file."""
 
-from nzc.data.splits import LABEL, UNKNOWN, Dataset, DataSplits, Embedding, Records, Split
+from nzc.data.splits import LABEL, UNKNOWN, Dataset, DataSplits, Embedding, Records, Split, Units
 from nzc.data.standardizer import Standardizer
 
 __all__ = [
@@ -12,4 +12,5 @@ __all__ = [
     "Records",
     "Split",
     "Standardizer",
+    "Units",
 ]

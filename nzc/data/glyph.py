@@ -1,7 +1,6 @@
 """Glyph: 150 symbols drawn from fonts, like the unpublished data of Scalable PATE (2018, 5.1)."""
 
 import os
-from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cache, cached_property
@@ -148,24 +147,25 @@ class Items(LazyRows):
         return sha256(self._key.tobytes() + self.fields.tobytes() + some.tobytes()).digest()
 
     def read(self, numbers: Ints) -> AnyArray:
-        """Return images, uint8 [items, 1, SIDE, SIDE]."""
+        """Return images, uint8 [items, 1, SIDE, SIDE]; every core draws."""
 
         def images(items: Ints) -> AnyArray:
             numbers, symbol, words = self._drawn(items, _NUMBERS + SIDE * SIDE // 8)
             field = self._first[symbol] + (numbers[1] * self._choices[symbol]).astype(np.int64)
             return _render(self.fields[field], numbers[4:], words[:, _NUMBERS:].view(np.uint8))
 
-        return _in_chunks(images, numbers)
+        parts = [
+            numbers[first : first + _CHUNK] for first in range(0, max(1, len(numbers)), _CHUNK)
+        ]
+        with ThreadPoolExecutor(len(os.sched_getaffinity(0))) as pool:
+            return np.concatenate(list(pool.map(images, parts)))
 
     def labels(self, numbers: Ints) -> Ints:
         """Return the labels [items]."""
 
-        def labels(items: Ints) -> Ints:
-            numbers, symbol, _ = self._drawn(items, 4)
-            other = (symbol + 1 + (numbers[3] * (len(SYMBOLS) - 1)).astype(np.int64)) % len(SYMBOLS)
-            return np.where(numbers[2] < self._mislabelled, other, symbol)
-
-        return _in_chunks(labels, numbers)
+        drawn, symbol, _ = self._drawn(numbers, 4)
+        other = (symbol + 1 + (drawn[3] * (len(SYMBOLS) - 1)).astype(np.int64)) % len(SYMBOLS)
+        return np.where(drawn[2] < self._mislabelled, other, symbol)
 
     def _drawn(self, items: Ints, count: int) -> tuple[Floats, Ints, AnyArray]:
         """Return numbers of each item, [numbers, items], its symbol, and words, [items, count]."""
@@ -174,13 +174,6 @@ class Items(LazyRows):
         numbers = (words[:, :_NUMBERS] >> np.uint64(11)).astype(np.float64).T * 2.0**-53
         symbols: Ints = np.searchsorted(self._upto, numbers[0], side="right")
         return numbers, np.minimum(symbols, len(SYMBOLS) - 1), words
-
-
-def _in_chunks(draw: Callable[[Ints], AnyArray], items: Ints) -> AnyArray:
-    """Return what `draw` gives for all items, in order; every core draws."""
-    with ThreadPoolExecutor(len(os.sched_getaffinity(0))) as pool:
-        parts = [items[first : first + _CHUNK] for first in range(0, max(1, len(items)), _CHUNK)]
-        return np.concatenate(list(pool.map(draw, parts)))
 
 
 def _render(fields: AnyArray, numbers: Floats, noise: AnyArray) -> AnyArray:
@@ -228,28 +221,24 @@ def _render(fields: AnyArray, numbers: Floats, noise: AnyArray) -> AnyArray:
 
 @cache
 def find_fonts() -> tuple[Font, ...]:
-    """Return matplotlib's fonts that have all letters and digits, by name, each name once."""
+    """Return matplotlib's fonts that have all letters and digits, by name."""
     import matplotlib
     from fontTools.agl import toUnicode
     from fontTools.ttLib import TTFont
     from PIL import ImageFont
 
-    def has(symbol: str) -> bool:
-        name = names.get(ord(symbol))  # TeX's fonts draw another glyph for ", and name it so
-        return name is not None and toUnicode(name).translate(_TWINS) in (symbol, "")
-
-    fonts = {}
-    letters = ascii_letters + digits
-    folder = Path(matplotlib.get_data_path(), "fonts", "ttf")
-    for path in sorted(folder.glob("*.ttf"), reverse=True):
+    fonts = []
+    for path in Path(matplotlib.get_data_path(), "fonts", "ttf").glob("*.ttf"):
         with TTFont(path, lazy=True) as file:
-            names = file.getBestCmap() or {}
-        if not all(map(has, letters)):
-            continue
-        if len({*map(names.get, map(ord, letters))}) == len(letters):
+            glyphs = file.getBestCmap() or {}
+        symbols = ""
+        for symbol in SYMBOLS:  # TeX's fonts draw another glyph for ", and name it so
+            if toUnicode(glyphs.get(ord(symbol), "")).translate(_TWINS) == symbol:
+                symbols += symbol
+        if {*ascii_letters, *digits} <= {*symbols}:
             name = " ".join(map(str, ImageFont.truetype(path).getname()))
-            fonts[name] = Font(path, name, "".join(filter(has, SYMBOLS)))
-    return tuple(sorted(fonts.values(), key=attrgetter("name")))
+            fonts.append(Font(path, name, symbols))
+    return tuple(sorted(fonts, key=attrgetter("name")))
 
 
 @cache

@@ -19,6 +19,7 @@ from nzc.data.splits import (
     Overlap,
     Records,
     Split,
+    Units,
     by_share,
     say,
     to_drop,
@@ -99,10 +100,9 @@ class Npz(Dataset):
             file_rows=public,
             preparation=preparation,
             ids=_texts(arrays.get("id"), public),
-            budgets=_texts(arrays.get("budget"), private),
             declared=self.classes is not None,
             warnings=warnings,
-            **self._units(arrays, names, private),
+            units=self._units(arrays, names, private),
         )
 
     def _divided(self, arrays: Mapping[str, Any], names: Mapping[str, Ints]) -> list[Ints]:
@@ -129,22 +129,22 @@ class Npz(Dataset):
             rows["private"] = private[~np.isin(groups[private], [*dropped])]
         return list(rows.values())
 
-    def _units(
-        self, arrays: Mapping[str, Any], names: Mapping[str, Ints], private: Ints
-    ) -> dict[str, Any]:
-        """Return the fields of `DataSplits` that say whom the private rows are about."""
+    def _units(self, arrays: Mapping[str, Any], names: Mapping[str, Ints], private: Ints) -> Units:
+        """Return whom the private rows are about."""
         grouped = "group" in names
+        budgets = _texts(arrays.get("budget"), private)
         if grouped and self.unit != "record":
-            return {"groups": names["group"][private], "grouped_by": "array `group`"}
+            return Units(names["group"][private], grouped_by="array `group`", budgets=budgets)
         if grouped:
             teachers = "rows of one group go to several teachers"
             say(f"dataset.unit=record: {teachers}, so ε protects a record, not a group")
+        keys = None
         if "id" in names:
-            return {"keys": names["id"][private]}
-        if grouped and "role" not in arrays:
+            keys = names["id"][private]
+        elif grouped and "role" not in arrays:
             # A record that changes its group may change its split, but no other record's teacher.
-            return {"keys": keys_of(private)}
-        return {}
+            keys = keys_of(private)
+        return Units(keys=keys, budgets=budgets)
 
     def _preparation(self, public: AnyArray) -> Standardizer | Pixels | None:
         """Return what makes rows of the file those of the splits, and say how x is read.

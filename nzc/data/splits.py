@@ -72,13 +72,37 @@ class Embedding:
 
 
 @dataclass(frozen=True)
+class Units:
+    """Whom the private records are about, one entry a record.
+
+    groups      key of the group: the unit of privacy
+    keys        key of each record's own name
+    grouped_by  what names the groups: column `patient`, say
+    budgets     name of each record's budget group, as text
+    weights     what follows of it (labeling.group_budgets)
+    """
+
+    groups: Ints | None = field(default=None, repr=False)
+    keys: Ints | None = field(default=None, repr=False)
+    grouped_by: str | None = None
+    budgets: AnyArray | None = field(default=None, repr=False)
+    weights: Ints | None = field(default=None, repr=False)
+
+    @property
+    def names(self) -> Ints | None:
+        """Keys of groups, or else of records, that decide alone who learns; or None."""
+        return self.keys if self.groups is None else self.groups
+
+
+@dataclass(frozen=True)
 class DataSplits:
     """A dataset: records to learn from, rows that may be asked, rows that only measure accuracy.
 
+    units         whom the private records are about
     file_rows     [public] row number in the one file of all splits
     preparation   what was applied to the rows of the file
-    groups        [private] key of the group: the unit of privacy
     labels        [classes] names of the classes
+    persons       [public] numbers from 0 of whom the public rows are about; None: it is not known
     ids           [public] the user's own names of the public rows
     id_column     the column of a table that has these names
     encoder       what turned the user's columns into features
@@ -86,11 +110,7 @@ class DataSplits:
     public_files  SHA-256 of files with public rows only, by name
     embedding     places of the rows in a public representation
     asked         the public rows that the teachers label; None: all of them
-    keys          [private] key of each record's own name
-    grouped_by    what names the groups: column `patient`, say
     labels_only   whether labels alone are private, and the features of private records are public
-    budgets       [private] name of each record's budget group, as text
-    weights       [private] what follows of it (labeling.group_budgets)
     coins         secret key of the samples of records; None: all vote
     declared      whether the user states the classes; otherwise they are those of the rows
     warnings      what the user must know of the public rows; it may be published
@@ -100,10 +120,11 @@ class DataSplits:
     public: Split
     test: Split
     classes: int
+    units: Units = Units()
     file_rows: Ints | None = field(default=None, repr=False)
     preparation: Standardizer | Pixels | None = None
-    groups: Ints | None = field(default=None, repr=False)
     labels: tuple[str, ...] | None = None
+    persons: Ints | None = field(default=None, repr=False)
     ids: AnyArray | None = field(default=None, repr=False)
     id_column: str | None = None
     encoder: "TableEncoder | None" = None
@@ -111,25 +132,21 @@ class DataSplits:
     public_files: dict[str, str] = field(default_factory=dict)
     embedding: Embedding | None = None
     asked: Ints | None = field(default=None, repr=False)
-    keys: Ints | None = field(default=None, repr=False)
-    grouped_by: str | None = None
     labels_only: bool = False
-    budgets: AnyArray | None = field(default=None, repr=False)
-    weights: Ints | None = field(default=None, repr=False)
     coins: AnyArray | None = field(default=None, repr=False)
     declared: bool = True
     warnings: tuple[str, ...] = ()
 
     @classmethod
     def empty(cls) -> "DataSplits":
-        """Return splits without rows and classes: of stored votes, no data need be known."""
+        """Return the splits of `dataset=none`: of stored votes, no data need be known."""
         none = Split(np.zeros((0, 0), np.float32), np.zeros(0, np.int64))
         return cls(none, none, none, classes=0)
 
     @property
-    def names(self) -> Ints | None:
-        """Keys [private] of groups, or else of records, that decide alone who learns; or None."""
-        return self.keys if self.groups is None else self.groups
+    def is_empty(self) -> bool:
+        """Whether there is no dataset."""
+        return not self.classes
 
     @property
     def to_label(self) -> Ints:
@@ -159,11 +176,11 @@ class DataSplits:
         return np.concatenate([self.public.x, self.private.x[self.joined]])
 
     @cached_property
-    def units(self) -> int:
+    def unit_count(self) -> int:
         """How many units of privacy are private: groups, or records where there are no groups."""
-        if self.groups is None:
+        if self.units.groups is None:
             return len(self.private)
-        return len(np.unique(self.groups))
+        return len(np.unique(self.units.groups))
 
     @property
     def undeclared_classes(self) -> str | None:
@@ -180,7 +197,8 @@ class DataSplits:
     def digest(self) -> str:
         """SHA-256 of the rows of all splits, in order, and of their names and weights."""
         arrays = [self.public.x, self.public.y, self.test.x, self.test.y]
-        arrays += [array for array in (self.names, self.weights) if array is not None]
+        of_units = (self.units.names, self.units.weights)
+        arrays += [array for array in of_units if array is not None]
         return _with(self._of_private, *arrays).hexdigest()
 
     @property
@@ -244,7 +262,7 @@ class Dataset(ABC):
     def check(self) -> int | None:
         """Return within seconds how many rows are public; None: `load` will tell.
 
-        InputError: a file is wrong.
+        It may say how they are used, before any private row is read. InputError: a file is wrong.
         """
         rows = getattr(self, "public", None)
         if isinstance(rows, int):
@@ -264,7 +282,7 @@ class Dataset(ABC):
         InputError: `unit` does not suit them, such as a label where several belong to a group.
         """
         splits = self.load()
-        grouped = splits.groups is not None
+        grouped = splits.units.groups is not None
         if self.unit is not None and (self.unit == "group") != grouped:
             units = "no groups: record, label"
             if grouped:

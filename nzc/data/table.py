@@ -22,6 +22,7 @@ from nzc.data.splits import (
     Overlap,
     Records,
     Split,
+    Units,
     check_names,
     say,
     to_drop,
@@ -100,18 +101,25 @@ class Table(Dataset):
         names = names[admitted]
         x = self._encoded("private", encoder, admitted)
         fields: dict[str, Any] = {"private": Records(x, self._numbers(names[self.label]))}
-        if self._person in names:
-            codes, people = names[self._person].factorize()
-            fields["keys" if self.group is None else "groups"] = keys_of(np.asarray(people))[codes]
-        if self.group is not None:
-            fields["grouped_by"] = f"column `{self.group}`"
-        if self.budget is not None:
-            fields["budgets"] = names[self.budget].fillna("").to_numpy(object)
+        fields["units"] = self._units(names)
         if self.test is not None:
             labels = self._names["test"][self.label]
             test = self._encoded("test", encoder, np.ones(len(labels), bool))
             fields["test"] = Split(test[:], self._numbers(labels))
         return replace(self._public, private_file=digest_of(self.private), **fields)
+
+    def _units(self, names: pd.DataFrame) -> Units:
+        """Return whom the private records are about."""
+        budgets = None
+        if self.budget is not None:
+            budgets = names[self.budget].fillna("").to_numpy(object)
+        if self._person not in names:
+            return Units(budgets=budgets)
+        codes, people = names[self._person].factorize()
+        keys = keys_of(np.asarray(people))[codes]
+        if self.group is None:
+            return Units(keys=keys, budgets=budgets)
+        return Units(groups=keys, grouped_by=f"column `{self.group}`", budgets=budgets)
 
     @property
     def kinds(self) -> dict[str, Any]:
@@ -310,6 +318,9 @@ class Table(Dataset):
         ids = None
         if self.id is not None:
             ids = names[self.id].to_numpy(object)
+        persons = None
+        if self.group is not None and self.group in names:
+            persons = np.asarray(names[self.group].factorize(use_na_sentinel=False)[0])
         none = Split(x[:0], y[:0])
         return DataSplits(
             none,
@@ -317,6 +328,7 @@ class Table(Dataset):
             none,
             len(self._classes),
             labels=tuple(self._classes),
+            persons=persons,
             ids=ids,
             id_column=self.id,
             encoder=encoder,

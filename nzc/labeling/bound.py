@@ -67,8 +67,7 @@ class Promise:
         self.alike = len(sizes) == 1 or first == policy.mechanism
         self.rounds = [Round(size, policy.mechanism) for size in sizes]
         self.rounds[0] = Round(sizes[0], first)
-        once = first.one_round or policy.mechanism.one_round
-        if len(sizes) > 1 and (once or not first.adjacency.everywhere):
+        if len(sizes) > 1 and not first.adjacency.everywhere:
             allowed = f"must be 1: the cost of {policy.mechanism} counts over one round"
             raise InputError("rounds", len(sizes), allowed)
         self.plan = self._plan()  # of the sanitised ε; None: it is not published
@@ -171,7 +170,7 @@ class Promise:
             privacy_filter = mechanism.filter(policy.budget, policy.delta, queries, self.bound_cost)
         if admits_answered(privacy_filter, 1):
             return privacy_filter
-        least = price(queries if mechanism.one_round else 1)
+        least = price(1)
         allowed = f"must be null: {policy.mechanism} has no finite ε, so no budget can be kept"
         if np.isfinite(least):
             costs = f"which {policy.mechanism} costs at delta={policy.delta:g}"

@@ -62,7 +62,7 @@ def weights(budgets: Mapping[str, float]) -> dict[str, int]:
     raise InputError("budget.groups", min(budgets.values()), allowed)
 
 
-def weigh(splits: DataSplits | None, groups: Mapping[str, Share], taken: bool) -> DataSplits | None:
+def weigh(splits: DataSplits, groups: Mapping[str, Share], taken: bool) -> DataSplits:
     """Return the splits with the weight of each private record, the smallest one of its person.
 
     Every record then has a name, so that no weight changes where other records go. InputError
@@ -74,24 +74,24 @@ def weigh(splits: DataSplits | None, groups: Mapping[str, Share], taken: bool) -
     if groups and not taken:
         allowed = "must be null with these teachers, and with a baseline"
         raise InputError("budget.groups", given, allowed)
-    if splits is None or (splits.budgets is None and not groups):
+    if splits.units.budgets is None and not groups:
         return splits
-    if splits.budgets is None:
+    if splits.units.budgets is None:
         allowed = "must be null where records have no group (`budget` of npz or a table)"
         raise InputError("budget.groups", given, allowed)
-    unknown = int((~np.isin(splits.budgets.astype(str), [*groups])).sum())
+    unknown = int((~np.isin(splits.units.budgets.astype(str), [*groups])).sum())
     if unknown:
         allowed = f"must give the ε of every record's group; {unknown:,} have another"
         raise InputError("budget.groups", given, allowed)
-    own = np.array([groups[name].weight for name in splits.budgets])
-    if splits.groups is not None:
+    own = np.array([groups[name].weight for name in splits.units.budgets])
+    if splits.units.groups is not None:
         from pandas import Series  # takes half a second to import
 
-        own = Series(own).groupby(splits.groups).transform("min").to_numpy()
-    keys = splits.keys
-    if splits.names is None:
+        own = Series(own).groupby(splits.units.groups).transform("min").to_numpy()
+    keys = splits.units.keys
+    if splits.units.names is None:
         keys = keys_of(np.arange(len(own)))
-    return replace(splits, weights=own, keys=keys)
+    return replace(splits, units=replace(splits.units, weights=own, keys=keys))
 
 
 def total_weight(
@@ -102,5 +102,7 @@ def total_weight(
     counts  released noisy counts, which say so; None: the mean of the groups is expected
     """
     own = [share.weight for share in groups.values()] or [1]
-    expected = records * float(np.mean(own)) if counts is None else float(counts.sum())
+    expected = records * float(np.mean(own))
+    if counts is not None:
+        expected = float(counts.sum())
     return float(np.clip(expected, records * min(own), records * max(own)))

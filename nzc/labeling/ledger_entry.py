@@ -47,11 +47,6 @@ class LedgerEntry:
         return np.append(self.rdp, np.inf)[np.searchsorted(self.orders, orders)]
 
 
-def protect_the_same(entries: Sequence[LedgerEntry]) -> bool:
-    """Return whether all entries have the same neighbours: unit of privacy, and how it changes."""
-    return len({entry.neighbours for entry in entries}) < 2
-
-
 def total_epsilon(entries: Sequence[LedgerEntry], delta: float) -> float:
     """Return ε at δ of entries of one dataset together. Their Rényi costs add at every order.
 
@@ -62,7 +57,7 @@ def total_epsilon(entries: Sequence[LedgerEntry], delta: float) -> float:
     if not entries:
         return 0.0
     left = delta - sum(entry.delta_cost for entry in entries)
-    if left <= 0 or not protect_the_same(entries):
+    if left <= 0 or len({entry.neighbours for entry in entries}) > 1:
         return np.inf
     if len(entries) == 1:
         return to_epsilon(entries[0].at, left, entries[0].orders)[0]

@@ -10,9 +10,10 @@ Votes become labels in `LabelingSession.ask`, in four steps:
 3. price   what the admitted queries cost at these votes; this stays private
 4. record  the round, under the key that the ledger will know it by
 
-`LabelingSession.charge` then writes the round into the ledger, before anyone sees its labels. Two
-other numbers that follow from votes may leave a run: a sanitised ε (`_sanitised`), and what a
-baseline learns (nzc/runs/baseline.py).
+`LabelingSession.ask_sums` releases sums of records instead, from which a model and its labels
+follow. `LabelingSession.charge` then writes the round into the ledger, before anyone sees its
+labels. Two other numbers that follow from private records may leave a run: a sanitised ε
+(`_sanitised`), and what a baseline learns (nzc/runs/baseline.py).
 
 `bound.py` says beforehand what all rounds cost at most, `LabelingSession.epsilon` afterwards what
 they have cost.
@@ -36,8 +37,17 @@ from nzc.labeling.group_budgets import total_weight
 from nzc.labeling.ledger_entry import total_epsilon
 from nzc.labeling.run_ledger import RunLedger, question
 from nzc.labeling.smoothing import NoisyTotals, expected_records, smooth
-from nzc.mechanisms import ABSTAIN, OwnLabels
+from nzc.labeling.sums import (
+    COUNTS_SHARE,
+    LinearModel,
+    PublicRows,
+    ReleasedCounts,
+    ReleasedMoments,
+    fit,
+)
+from nzc.mechanisms import ABSTAIN, UNIT, NoisySums, OwnLabels
 from nzc.teachers import VoteHistograms
+from nzc.teachers.sums import PrivateSums
 from nzc.types import AnyArray, Bools, Floats, Ints
 
 #: Two ε computed over Rényi orders may be so far apart, relatively, where their costs are equal
@@ -81,7 +91,6 @@ class QueryRound:
     cost: Cost  # behind a screen, which may end the asking, of all queries that were drawn
     drawn: Bools  # [queries of the cost] whether each of them had an answer
     key: str  # the ledger's
-    question: str  # a hash of what the round asks, by public facts
     counts: Ints | None = None  # [queries, classes] released noisy counts; None: labels only
     sums: Ints | None = None  # [queries] how many vote, where public features tell that; else None
 
@@ -128,14 +137,14 @@ class LabelingSession:
         """The next round."""
         return self.promise.rounds[len(self.rounds)]
 
-    def choose(self, student_probs: Floats | None = None, embedding: Floats | None = None) -> Ints:
+    def choose(self, places: Floats | None = None, student_probs: Floats | None = None) -> Ints:
         """Return the pool's rows to ask next, by public facts.
 
-        student_probs, embedding  class probabilities and places of the pool, [pool, ...]
+        places, student_probs  places and class probabilities of the pool, [pool, ...]
         """
         left = np.setdiff1d(np.arange(len(self.released)), self.rows)
         rng = np.random.default_rng([self.policy.seed, 4, len(self.rounds)])
-        return self.policy.selection.choose(left, self.planned.size, student_probs, rng, embedding)
+        return self.policy.selection.choose(left, self.planned.size, student_probs, rng, places)
 
     def coins(self, rows: Ints) -> AnyArray | None:
         """Return a secret key of 256 bits, for the samples of records that vote on these rows.
@@ -168,6 +177,47 @@ class LabelingSession:
         admitted = self._admit(draw.labels)
         cost = self._price(queries, draw, admitted)
         return self._record(queries, draw, admitted, cost)
+
+    def ask_sums(self, sums: PrivateSums, public: PublicRows) -> LinearModel:
+        """Release noisy sums; return the model that follows, which labels all public rows.
+
+        Privacy boundary: the sums are private. The class counts are released first, and decide how
+        the matrix is centred; neither is seen before `charge`.
+
+        public  the pool
+        """
+        rows = self.choose()
+        mechanism = self.planned.mechanism
+        assert isinstance(mechanism, NoisySums)
+        noise_std = mechanism.noise.sigma * UNIT
+
+        counts = sums.class_counts()
+        share = COUNTS_SHARE
+        key = self._key(rows, counts)
+        noisy, nonce = self.ledger.draw(
+            [2, 0], key, lambda rng: mechanism.release(counts, rng, share=share)
+        )
+        released = ReleasedCounts.of(noisy, noise_std / share**0.5, sums)
+
+        matrix = sums.matrix(released.code)
+        rest = 1 - share
+        key = self._key(rows, noisy, nonce, matrix)
+        noisy, nonce = self.ledger.draw(
+            [2, 1], key, lambda rng: mechanism.release(matrix, rng, share=rest)
+        )
+        moments = ReleasedMoments.of(noisy, noise_std / rest**0.5, released, sums.labels_only)
+        model = fit(public, released, moments, self.policy.seed)
+
+        self.voters = released.least
+        self.classes = sums.classes
+        self.probabilities = model.probabilities(public.features[: len(self.released)])
+        labels = self.probabilities[rows].argmax(axis=1)
+        admitted = self._admit(labels)
+        cost = mechanism.cost(matrix, labels[:admitted])
+        key = self._key(rows, key, noisy, nonce)
+        asked = np.ones(admitted, bool)
+        self._add(QueryRound(self.planned, rows[:admitted], labels[:admitted], cost, asked, key))
+        return model
 
     def _draw(self, queries: Queries) -> Draw:
         """Draw labels for all queries; an unfinished run that asks again gets the same draw."""
@@ -208,7 +258,6 @@ class LabelingSession:
         """Add the round with its released labels; `charge` writes it to the ledger."""
         planned = self.planned
         mechanism = planned.mechanism
-        asked = self._key(queries.rows, queries.student_probs)
         queries = queries.first(admitted)
         released = draw.outcomes[:admitted]
         key = self._key(
@@ -221,16 +270,19 @@ class LabelingSession:
         )
         labels = draw.labels[:admitted]
         drawn = draw.labels[: cost.queries] != ABSTAIN
-        last = QueryRound(planned, queries.rows, labels, cost, drawn, key, asked)
+        last = QueryRound(planned, queries.rows, labels, cost, drawn, key)
         if mechanism.releases_counts:
             last = replace(last, counts=released)
         if isinstance(mechanism.adjacency, OwnLabels):
             last = replace(last, sums=queries.votes.sum(axis=1))
+        self._add(last)
+        return last
+
+    def _add(self, last: QueryRound) -> None:
         self.rounds.append(last)
         self.answered += last.answered
         self.spent += last.spent
-        self.released[last.rows] = labels
-        return last
+        self.released[last.rows] = last.labels
 
     def _key(self, rows: Ints, *parts: object) -> str:
         """Return a hash of what the next round asks: how, which rows, votes and student; and draws.
@@ -256,7 +308,7 @@ class LabelingSession:
             delta_cost=last.cost.delta_cost,
             labels=last.labels.astype("<i8").tobytes(),
             description=repr(last.planned.mechanism),
-            facts={"asked": len(last.rows), "answered": last.answered, "question": last.question},
+            facts={"asked": len(last.rows), "answered": last.answered},
         )
 
     def training_labels(self, student_probs: Floats | None) -> Ints:

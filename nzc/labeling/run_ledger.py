@@ -50,20 +50,6 @@ class RunLedger:
         if limit is not None and self.rng == SYSTEM:
             people.total_with((*bound(), self.neighbours), limit)
 
-    @property
-    def repeats(self) -> int:
-        """How many releases from these data answer the question of this run's first one, itself
-        included.
-        """
-        if self.rng != SYSTEM or not self.entries:
-            return 0
-        questions = [
-            ((entry.facts or {}).get("question"), entry.neighbours)
-            for entry in self.split()[0]
-            if entry.dataset == self.dataset
-        ]
-        return questions.count(questions[0])
-
     @cached_property
     def ledger(self) -> Ledger:
         """The ledger; its file is created when it is first needed."""

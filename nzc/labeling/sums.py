@@ -14,7 +14,7 @@ import numpy as np
 from scipy.sparse import csr_array
 from scipy.special import softmax
 
-from nzc.teachers.sums import code_reach, counts_reach, scale_of
+from nzc.teachers.sums import PrivateSums, code_reach, counts_reach, scale_of
 from nzc.types import Floats, Ints
 
 #: Of the cost (μ²), the share of the class counts; the matrix of features has the rest.
@@ -55,19 +55,18 @@ class ReleasedCounts:
 
     counts: Floats  # [classes]
     noise_std: float  # of one count
-    least: float  # as many records as there are for sure
+    least: int  # as many records as there are for sure
     known: bool  # whether there are exactly so many
 
     @classmethod
-    def of(
-        cls, released: Ints, noise_std: float, most: float | None, least: float, known: bool
-    ) -> "ReleasedCounts":
+    def of(cls, released: Ints, noise_std: float, sums: PrivateSums) -> "ReleasedCounts":
         """Return the counts of what was released in multiples of 1/UNIT.
 
         noise_std  of the released numbers
+        sums       of which they were released; only public facts of them count
         """
-        scale = scale_of(len(released), counts_reach(most))
-        return cls(released / scale, noise_std / scale, least, known)
+        scale = scale_of(len(released), counts_reach(sums.most))
+        return cls(released / scale, noise_std / scale, sums.least, sums.known)
 
     @property
     def total(self) -> float:

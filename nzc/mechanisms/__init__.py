@@ -12,7 +12,6 @@ from nzc.mechanisms import (
     noisy_sums,
     presets,
     screen,
-    sparse_vector,
     votes,
 )
 from nzc.mechanisms.adjacency import *
@@ -22,7 +21,6 @@ from nzc.mechanisms.noisy_argmax import *
 from nzc.mechanisms.noisy_sums import *
 from nzc.mechanisms.presets import *
 from nzc.mechanisms.screen import *
-from nzc.mechanisms.sparse_vector import *
 from nzc.mechanisms.votes import *
 
 __all__ = (
@@ -33,6 +31,5 @@ __all__ = (
     + noisy_sums.__all__
     + presets.__all__
     + screen.__all__
-    + sparse_vector.__all__
     + votes.__all__
 )

@@ -52,7 +52,7 @@ class Boost:
         delta = np.where(gaps(votes)[:, 0] > _CLEAR[self.sensitivity], 1.0, 1.0 + self.c)
         if self.sensitivity == "smooth":
             delta = delta * np.exp(-self.beta)
-        return np.asarray(delta)
+        return delta
 
     @property
     def shift(self) -> float:

@@ -13,22 +13,14 @@ from numpy.random import Generator
 from nzc.accounting import audit as empirical
 from nzc.accounting.cost import Cost
 from nzc.accounting.data_dependent import DataDependentBound, gaps
-from nzc.accounting.data_independent import FREE, UNBOUNDED, WorstCaseCost, gaussian_cost
+from nzc.accounting.data_independent import FREE, UNBOUNDED, KnownCost, WorstCaseCost, gaussian_cost
 from nzc.accounting.exact import ExactCost, Pairs
 from nzc.accounting.kinds import Kind
-from nzc.accounting.own_cells import JointCost, known_cost, own_cells_cost
-from nzc.accounting.privacy_filter import CLOSED, OPEN, PrivacyFilter, gaussian_filter, renyi_filter
+from nzc.accounting.privacy_filter import CLOSED, PrivacyFilter, gaussian_filter, renyi_filter
 from nzc.accounting.rdp import ORDERS
 from nzc.accounting.sampling import sampled
-from nzc.mechanisms.adjacency import FAR, OwnCells, OwnLabels, Vectors
-from nzc.mechanisms.neighbourhoods import (
-    HistogramBatch,
-    Mechanism,
-    counted_pairs,
-    distinct,
-    moved_pairs,
-    pairs,
-)
+from nzc.mechanisms.adjacency import FAR, OwnCells, Vectors
+from nzc.mechanisms.neighbourhoods import Mechanism, distinct, pairs
 from nzc.mechanisms.noise.base import Noise, NoNoise
 from nzc.mechanisms.noise.continuous import ContinuousNoise
 from nzc.mechanisms.own_parts import is_own
@@ -58,7 +50,7 @@ def worst_case(mechanism: Mechanism, asked: int = 1, answered: int = 1) -> Price
         return (asked, sampled(both, probability)), (0, FREE)
     if label.hint is not None and label.hint.kind is Kind.LABEL:
         label = replace(label, hint=replace(label.hint, kind=Kind.SCREENED))
-    return (screen.paid(asked), ask), (count, label)
+    return (asked, ask), (count, label)
 
 
 def _label(mechanism: Mechanism, labels: int) -> tuple[int, WorstCaseCost]:
@@ -79,7 +71,7 @@ def _label(mechanism: Mechanism, labels: int) -> tuple[int, WorstCaseCost]:
             cost = UNBOUNDED
         labels = min(labels, 1) * changes
     elif adjacency.votes > 1:
-        cost = noise.worst_case(adjacency.votes) if plain and noise.concentrated else UNBOUNDED
+        cost = noise.worst_case(adjacency.votes) if plain and noise.l1_bounded else UNBOUNDED
     # `hint` is about the argmax, and about one moved vote.
     if mechanism.releases_counts or adjacency.votes > 1 or _is_lent(noise, cost):
         cost = replace(cost, hint=None)
@@ -95,8 +87,7 @@ def _is_lent(noise: Noise, cost: WorstCaseCost) -> bool:
 
 def promise(mechanism: Mechanism, asked: int, answered: int) -> Cost:
     """Return what so many queries and labels cost at most, whatever the votes."""
-    paid = asked if mechanism.screen is None else mechanism.screen.paid(asked)
-    delta_cost = paid * (mechanism.delta_cost or 0.0)
+    delta_cost = asked * (mechanism.delta_cost or 0.0)
     return Cost(asked, None, (), worst_case(mechanism, asked, answered), delta_cost)
 
 
@@ -127,8 +118,8 @@ def privacy_filter(
     """Return the filter that keeps `queries` queries and `other` within ε at δ, for any votes."""
     together = _beside(promise(mechanism, queries, queries), other)
     left = delta - together.delta_cost
-    if mechanism.one_round or left <= 0:  # then it may pay for any number of answers
-        return OPEN if together.data_independent(delta) <= epsilon else CLOSED
+    if left <= 0:
+        return CLOSED
     (_, ask), (_, answer) = worst_case(mechanism)
     if np.isfinite(ask.mu + answer.mu):
         return gaussian_filter(epsilon, left, ask.mu, answer.mu, other.mu)
@@ -185,38 +176,27 @@ def cost(mechanism: Mechanism, votes: Ints, labels: Ints, student_probs: Probs =
     )
 
 
-def exact(mechanism: Mechanism, votes: Ints, student_probs: Probs = None) -> ExactCost | JointCost:
+def exact(mechanism: Mechanism, votes: Ints, student_probs: Probs = None) -> ExactCost | KnownCost:
     """Return the exact Rényi cost of these queries, screening included."""
     votes = as_votes(votes, one_sum=False)
     probs = mechanism.known_to_screen(votes, student_probs)
     adjacency = mechanism.adjacency
     screen = mechanism.screen
-    if mechanism.releases_counts or not adjacency.known:
-        return known_cost(len(votes), lambda queries: worst_case(mechanism, queries, queries))
+    if mechanism.releases_counts or not (adjacency.known and adjacency.everywhere):
+        return KnownCost(len(votes), lambda queries: worst_case(mechanism, queries, queries))
     if screen is not None and probs is not None and not is_own(screen):
         probs = screen.relevant_probs(votes, probs)
 
     batches, inverse = distinct(votes, probs, _ordered(mechanism, votes))
-    paid = screen.paid(len(votes)) if screen is not None and screen.one_round else None
 
     def ceiling(orders: Floats) -> Floats:
         releases = worst_case(mechanism)
         return np.stack([count * release.rdp(orders) for count, release in releases])
 
-    def per_query(laws: Callable[[Mechanism, HistogramBatch], Pairs]) -> ExactCost:
-        """Return the cost of each query where `laws` gives its neighbours."""
-        made: list[tuple[Ints, Callable[[], Pairs]]] = []
-        for batch in batches:
-            made.append((batch.places, partial(laws, mechanism, batch)))
-        return ExactCost(made, inverse, ceiling, paid)
-
-    if adjacency.everywhere:
-        return per_query(pairs)
-    if isinstance(adjacency, OwnLabels):
-        return own_cells_cost(per_query(moved_pairs))
-    left = per_query(partial(counted_pairs, change=-1))
-    entered = per_query(partial(counted_pairs, change=1))
-    return own_cells_cost(per_query(moved_pairs), (left, entered))
+    made: list[tuple[Ints, Callable[[], Pairs]]] = []
+    for batch in batches:
+        made.append((batch.places, partial(pairs, mechanism, batch)))
+    return ExactCost(made, inverse, ceiling)
 
 
 def _ordered(mechanism: Mechanism, votes: Ints) -> Bools:
@@ -229,7 +209,7 @@ def _ordered(mechanism: Mechanism, votes: Ints) -> Bools:
     ties = mechanism.boost.c > 0 or isinstance(noise, NoNoise)
     own = is_own(noise) and not isinstance(noise, ContinuousNoise)
     near = gaps(votes)[:, 0] <= FAR
-    return np.asarray((ties & near) | own | is_own(mechanism.screen))
+    return (ties & near) | own | is_own(mechanism.screen)
 
 
 def audit(
@@ -256,8 +236,6 @@ def audit(
     queries = min(queries, _AUDITED)
     if not mechanism.adjacency.everywhere:
         queries = 1  # a vote moves within one histogram
-    elif screen is not None:
-        queries = screen.paid(queries)  # no run of so few queries ends early
     evidence = mechanism.evidence(pair)
     epsilon = empirical.audit(mechanism.draw, evidence, pair, queries, trials, delta, rng)
     bound = promise(mechanism, queries, queries).data_independent(delta)

@@ -10,6 +10,7 @@ from numpy.random import Generator
 from nzc.accounting.data_dependent import gaps
 from nzc.accounting.exact import Pairs, joined
 from nzc.mechanisms.adjacency import FAR, Adjacency, Boost
+from nzc.mechanisms.integration import neighbourhood
 from nzc.mechanisms.noise.base import Noise
 from nzc.mechanisms.noise.continuous import ContinuousNoise
 from nzc.mechanisms.screen import Screen, screened
@@ -36,8 +37,6 @@ class Mechanism(Protocol):
     def releases_counts(self) -> bool: ...
     @property
     def asks_student(self) -> bool: ...
-    @property
-    def one_round(self) -> bool: ...
     @property
     def delta_cost(self) -> float | None: ...
     def votes(self, votes: Ints) -> Ints: ...
@@ -123,15 +122,17 @@ def distinct(
 
 def pairs(mechanism: Mechanism, batch: HistogramBatch) -> Pairs:
     """Return the laws at the batch's histograms and at all their neighbours."""
-    moved = moved_pairs(mechanism, batch)
-    if mechanism.adjacency.teachers is None:
-        return moved
-    left = counted_pairs(mechanism, batch, -1)
-    entered = counted_pairs(mechanism, batch, 1)
-    return joined(moved, left, entered)
+    parts = [_moved_pairs(mechanism, batch)]
+    teachers = mechanism.adjacency.teachers
+    if teachers is not None:  # a vote may vanish or appear
+        for change in (-1, 1):
+            counted, exists = batch.counted(change)
+            exists &= (batch.votes.sum(axis=1) + change <= teachers)[:, None]
+            parts.append(_pairs(mechanism, batch, counted, exists))
+    return joined(*parts)
 
 
-def moved_pairs(mechanism: Mechanism, batch: HistogramBatch) -> Pairs:
+def _moved_pairs(mechanism: Mechanism, batch: HistogramBatch) -> Pairs:
     """Return the laws at the batch's histograms and where one vote moved."""
     moved, exists = batch.moved()
     noise = mechanism.noise
@@ -144,7 +145,7 @@ def moved_pairs(mechanism: Mechanism, batch: HistogramBatch) -> Pairs:
     delta = boost.scale(votes)
     scores = np.take_along_axis(boost.scores(votes), batch.representative, axis=1)
     leads = noise.leads(scores, delta[:, None])
-    laws = noise.neighbourhood(leads, batch.copies.astype(np.float64), 1 / (noise.unit * delta))
+    laws = neighbourhood(noise, leads, batch.copies.astype(np.float64), 1 / (noise.unit * delta))
     if laws is None:
         return _pairs(mechanism, batch, moved, exists)
 
@@ -159,15 +160,6 @@ def moved_pairs(mechanism: Mechanism, batch: HistogramBatch) -> Pairs:
         screened(mechanism.screen, there[exists], moved[exists], probs),
         np.pad(copies[exists], ((0, 0), (0, 1)), constant_values=1),
     )
-
-
-def counted_pairs(mechanism: Mechanism, batch: HistogramBatch, change: int) -> Pairs:
-    """Return the laws at the batch's histograms and where one count differs by ±1."""
-    counted, exists = batch.counted(change)
-    teachers = mechanism.adjacency.teachers
-    if teachers is not None:
-        exists &= (batch.votes.sum(axis=1) + change <= teachers)[:, None]
-    return _pairs(mechanism, batch, counted, exists)
 
 
 def _pairs(mechanism: Mechanism, batch: HistogramBatch, others: Ints, exists: Bools) -> Pairs:

@@ -15,12 +15,12 @@ from nzc.accounting import audit as empirical
 from nzc.accounting.cost import Cost
 from nzc.accounting.exact_noise import ExactGenerator
 from nzc.mechanisms import cost as prices
-from nzc.mechanisms.adjacency import Adjacency, Boost
+from nzc.mechanisms.adjacency import Adjacency, Boost, Vectors
 from nzc.mechanisms.noise.base import Noise, NoNoise, require_total
 from nzc.mechanisms.noise.checks import require_draws, require_worst_case
 from nzc.mechanisms.noise.gaussian import GaussianNoise
 from nzc.mechanisms.noise.laplace import LaplaceNoise
-from nzc.mechanisms.own_parts import is_own, require_kept, require_parts, require_statistic
+from nzc.mechanisms.own_parts import is_own, require_parts, require_statistic
 from nzc.mechanisms.screen import Screen, screened
 from nzc.mechanisms.votes import ABSTAIN, Probs, as_probabilities, as_votes
 from nzc.types import Floats, Ints
@@ -53,9 +53,6 @@ class NoisyArgmax:
     first: "NoisyArgmax | None" = None
     adjacency: Adjacency = field(default_factory=Adjacency, kw_only=True)
     releases: ClassVar[str] = "labels"
-
-    def __init_subclass__(cls) -> None:
-        require_kept("_target_", cls)
 
     def __post_init__(self) -> None:
         require_parts(self)
@@ -97,11 +94,6 @@ class NoisyArgmax:
         return self.screen is not None and self.screen.asks_student
 
     @property
-    def one_round(self) -> bool:
-        """Whether all queries of a run must be asked in one round."""
-        return self.screen is not None and self.screen.one_round
-
-    @property
     def delta_cost(self) -> float | None:
         """The δ per query of a label without noise behind a screen that protects it; None: none."""
         if self.screen is None or not isinstance(self.noise, NoNoise):
@@ -119,6 +111,8 @@ class NoisyArgmax:
         """Return this mechanism for votes with other neighbours. InputError: it has no price."""
         if self.screen is not None:
             self._require_price(self.screen, adjacency)
+        if isinstance(adjacency, Vectors) and self.releases != "sums":
+            raise InputError("_target_", self, "must be nzc.Sums where records are summed")
         mechanism = copy(self)  # no second comparison of a user's noise with its law
         object.__setattr__(mechanism, "adjacency", adjacency)
         if self.first is not None:
@@ -130,7 +124,7 @@ class NoisyArgmax:
             allowed = "must have no screen where records count in their own cells"
         elif adjacency.teachers is not None and is_own(screen):
             allowed = "must be a screen of nzc where teachers abstain: a vote may appear or vanish"
-        elif not adjacency.known and (self.one_round or self.delta_cost is not None):
+        elif not adjacency.known and self.delta_cost is not None:
             allowed = "must have another screen where a record is in several teachers or in samples"
         else:
             return
@@ -148,13 +142,10 @@ class NoisyArgmax:
         if self.screen is not None and is_own(self.screen) and len(votes):
             teachers = int(votes[0].sum())  # which is public, as the number of classes
             require_statistic(self.screen, teachers, votes.shape[1])
-        labels = self.draw(votes, rng, self.known_to_screen(votes, student_probs))
-        if self.screen is None:
-            return labels
-        return np.where(self.screen.ended(labels != ABSTAIN), ABSTAIN, labels)
+        return self.draw(votes, rng, self.known_to_screen(votes, student_probs))
 
     def draw(self, votes: Ints, rng: Generator, student_probs: Probs = None) -> Ints:
-        """Draw one label per query, also after a screen has ended the run (`Screen.ended`)."""
+        """Draw one label per query; the arguments are checked."""
         labels = self.noise.winner(self.boost.scores(votes), self.boost.scale(votes), rng)
         if self.screen is None:
             return labels
@@ -245,14 +236,14 @@ class NoisyCounts(NoisyArgmax):
         if released.ndim != 2:
             allowed = "must be released counts, [queries, classes]"
             raise InputError("labels", list(released.shape), allowed)
-        return np.asarray(released.argmax(axis=1))
+        return released.argmax(axis=1)
 
     def evidence(self, pair: tuple[Ints, Ints]) -> Callable[[Ints], Floats]:
         """Return the log-likelihood ratio of counts [queries, classes], as before rounding."""
 
         def log_density(counts: Ints, votes: Ints) -> Floats:
             density = self.noise.log_density((counts - votes) / self.noise.unit)
-            return np.asarray(density.sum(axis=1))
+            return density.sum(axis=1)
 
         return lambda counts: log_density(counts, pair[0]) - log_density(counts, pair[1])
 

@@ -7,8 +7,8 @@ import numpy as np
 from numpy.random import Generator
 
 from nzc.accounting.cost import Cost
+from nzc.accounting.data_independent import KnownCost
 from nzc.accounting.exact_noise import ExactGenerator
-from nzc.accounting.own_cells import known_cost
 from nzc.mechanisms import cost as prices
 from nzc.mechanisms.adjacency import Adjacency, Vectors
 from nzc.mechanisms.noise.gaussian import GaussianNoise
@@ -63,7 +63,7 @@ class NoisySums(NoisyArgmax):
     def cost(self, votes: Ints, labels: Ints, student_probs: Probs = None) -> Cost:
         """Return what everything costs that follows from the sums; `labels` [rows] is one of it."""
         rows = len(labels)
-        exact = known_cost(rows, lambda queries: prices.worst_case(self, queries, queries))
+        exact = KnownCost(rows, lambda queries: prices.worst_case(self, queries, queries))
         return replace(self.promise(rows, rows), exact=(exact,))
 
     def audit(self, *_: Any, **__: Any) -> None:

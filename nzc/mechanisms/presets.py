@@ -8,11 +8,10 @@ from nzc.mechanisms.noise import ExponentialNoise, GaussianNoise, GumbelNoise, L
 from nzc.mechanisms.noisy_argmax import NoisyArgmax, NoisyCounts
 from nzc.mechanisms.noisy_sums import NoisySums
 from nzc.mechanisms.screen import InteractiveScreen, StabilityScreen, ThresholdScreen
-from nzc.mechanisms.sparse_vector import SparseScreen
 
 __all__ = [
     "NZC", "Confident", "Counts", "CountsGaussian", "GNMax", "Gumbel", "Interactive", "LNMax",
-    "NZCGaussian", "PermuteAndFlip", "Plurality", "SparseStable", "Stable", "Sums",
+    "NZCGaussian", "PermuteAndFlip", "Plurality", "Stable", "Sums",
 ]  # fmt: skip
 
 
@@ -94,19 +93,6 @@ def Stable(threshold: float, sigma1: float) -> NoisyArgmax:
     NZC's idea made sound; see `StabilityScreen`.
     """
     return NoisyArgmax(NoNoise(), screen=StabilityScreen(threshold, sigma1))
-
-
-def SparseStable(
-    cutoff: int, teachers: int | None, delta: float, scale: float | None = None
-) -> NoisyArgmax:
-    """Release the plurality where it is far from a flip; end at the `cutoff`-th other query.
-
-    Stable labels cost nothing, however many there are (proof in `SparseScreen`). One call of
-    `release` is one run. `scale` is that of the Gumbel noise, in votes; None: the number of
-    teachers decides it, 250 where that is None.
-    """
-    count = 250 if teachers is None else teachers
-    return NoisyArgmax(NoNoise(), screen=SparseScreen.for_teachers(count, cutoff, delta, scale))
 
 
 def NZC(c: float, gamma: float, sensitivity: str = "constant", beta: float = 1.0) -> NoisyArgmax:

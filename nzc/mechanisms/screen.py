@@ -26,7 +26,6 @@ class Screen(ABC):
     threshold: float
     sigma1: float
     asks_student = False  # whether the statistic uses the student's probabilities
-    one_round = False  # whether a run is one round, over which `ended` and `paid` count
 
     def __post_init__(self) -> None:
         not_negative("threshold", self.threshold)
@@ -46,7 +45,7 @@ class Screen(ABC):
 
     @property
     def delta_cost(self) -> float | None:
-        """The δ of each paid query where the screen protects a label without noise; else None."""
+        """The δ of each query where the screen protects a label without noise; else None."""
         return None
 
     def check(self, teachers: int) -> None:
@@ -88,16 +87,8 @@ class Screen(ABC):
         gap = 2 * np.abs(self.statistic(votes, student_probs).astype(np.float64) - self.threshold)
         return np.stack([gap, np.zeros_like(gap)], axis=1)
 
-    def ended(self, answered: Bools) -> Bools:
-        """Return which queries come after the end of the run, [queries]; here none."""
-        return np.zeros_like(answered)
-
-    def paid(self, asked: int) -> int:
-        """Return how many of so many queries cost `worst_case` at most; here all."""
-        return asked
-
     def worst_case(self, votes: int = 1) -> WorstCaseCost:
-        """Return the cost of one paid query where so many votes move: a mean shift of votes/σ₁."""
+        """Return the cost of asking where so many votes move: a mean shift of votes/σ₁."""
         cost = gaussian_cost(votes / self.sigma1)
         if cost.mu == np.inf:
             return cost
@@ -137,7 +128,7 @@ class InteractiveScreen(ThresholdScreen):
     def statistic(self, votes: Ints, student_probs: Probs) -> Floats:
         if student_probs is None:
             return super().statistic(votes, None)
-        return np.asarray(_ahead(votes, student_probs).max(axis=-1))
+        return _ahead(votes, student_probs).max(axis=-1)
 
     def relevant_probs(self, votes: Ints, student_probs: Floats) -> Floats:
         # One moved vote raises a class by at most 1 and lowers the largest by at most 1.
@@ -151,7 +142,7 @@ class InteractiveScreen(ThresholdScreen):
 
 def _ahead(votes: Ints, student_probs: Floats) -> Floats:
     """Return how far each count exceeds what the student expects, [..., classes]."""
-    return np.asarray(votes - votes.sum(axis=-1, keepdims=True) * student_probs)
+    return votes - votes.sum(axis=-1, keepdims=True) * student_probs
 
 
 class StabilityScreen(Screen):
@@ -166,7 +157,7 @@ class StabilityScreen(Screen):
 
     def statistic(self, votes: Ints, student_probs: Probs) -> Floats:
         top = np.partition(votes, -2, axis=-1)[..., -2:]
-        return np.asarray(np.maximum(0.0, (top[..., 1] - top[..., 0]) / 2 - 1))
+        return np.maximum(0.0, (top[..., 1] - top[..., 0]) / 2 - 1)
 
     @property
     def delta_cost(self) -> float:

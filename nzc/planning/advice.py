@@ -15,26 +15,29 @@ def doubts(
     epsilon: float | None,
     delta: float,
     records: int | None,
-    without: float = 1.0,
     in_cells: bool = False,
     agreement: float | None = AGREEMENT,
 ) -> list[str]:
     """Return what speaks against a run, one sentence each.
 
     labels     how many are expected
-    accuracy   the share of them that will be right; `without` noise it would be another one
+    accuracy   the share of them that will be right; without noise, all would be
     epsilon    the budget where it limits the number of labels; else None
     agreement  what `accuracy` assumes; None: the reader knows it
     """
     lines = []
-    enough, voters = (ENOUGH_IN_CELLS, "records") if in_cells else (ENOUGH, "teachers")
-    if accuracy < enough * without:
+    enough = ENOUGH
+    voters = "teachers"
+    if in_cells:
+        enough = ENOUGH_IN_CELLS
+        voters = "records"
+    if accuracy < enough:
         shares = f"{100 * accuracy:.1f} % of the labels would be right"
         if agreement is not None:
             shares = f"{shares} if {100 * agreement:.0f} % of the votes were right"
         remedy = f"use more {voters}, a larger ε or fewer queries"
         lines.append(
-            f"noise drowns the votes: {shares}, without noise {100 * without:.1f} %; "
+            f"noise drowns the votes: {shares}, without noise 100.0 %; "
             f"{remedy} (at a fixed ε, more queries mean {price(in_cells)})"
         )
     if epsilon is not None and labels < PER_CLASS * classes:

@@ -2,18 +2,14 @@
 
 from bisect import bisect_left
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass
 from functools import cache, cached_property, partial
+from itertools import product
 from operator import attrgetter
-
-import numpy as np
-from scipy.special import bdtr
 
 from nzc.accounting.calibration import calibrate
 from nzc.mechanisms.noisy_argmax import NoisyArgmax
-from nzc.mechanisms.presets import GNMax, LNMax, SparseStable
-from nzc.mechanisms.sparse_vector import SparseScreen
-from nzc.mechanisms.votes import as_labels, as_votes
+from nzc.mechanisms.presets import GNMax, LNMax
 from nzc.planning.advice import ENOUGH, doubts
 from nzc.planning.expected import AGREEMENT, expected, histograms, vote_shares
 from nzc.types import Floats, Ints
@@ -22,9 +18,11 @@ from nzc.validation import InputError, between_0_and_1, positive, share, whole
 QUERIES = (10, 20, 50, 100, 200, 500, 1000)  # numbers of queries that are compared by default
 #: Runs of gnmax that are so good by the quick bound may be good by the precise one.
 _NEAR = 0.75
-_MOST_ROWS = 1_000  # of more measured rows than this, so many at equal distances are used
-#: Of sparse_stable; the best of them is planned.
-_CUTOFFS = (1, 2, 5, 10, 25, 50, 100, 250, 500, 1000)
+#: The mechanisms that are planned, by their option, and the noise parameter of each.
+_MECHANISMS: dict[str, tuple[Callable[..., NoisyArgmax], str]] = {
+    "gnmax": (GNMax, "sigma"),
+    "lnmax": (LNMax, "gamma"),
+}
 
 
 @dataclass(frozen=True)
@@ -32,17 +30,14 @@ class PlannedRun:
     """What a run is expected to release."""
 
     aggregator: str  # its name, the option of the group `aggregator`
-    settings: dict[str, float]  # of the aggregator, by key; the last is the noise parameter
+    settings: dict[str, float]  # its noise parameter, by key
     queries: int  # how many public rows are asked
-    labels: float  # expected number of released labels
     right: float  # expected number of right labels
 
     @property
     def accuracy(self) -> float:
         """Expected share of the released labels that are right."""
-        if self.labels == 0:
-            return 0.0
-        return self.right / self.labels
+        return self.right / self.queries
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,11 +45,6 @@ class Plan:
     """The runs that a budget ε at δ allows, and the best of them. All arguments are public facts.
 
     agreement  share of the teachers that vote for the right class of a query; all queries are alike
-    runner_up  share of the other votes that one wrong class gets; the rest is spread evenly. 0: all
-               of it, evenly
-    measured   replaces both: vote histograms [rows, classes] of any number of teachers, and the
-               true classes [rows], −1 where not known. Teachers and rows must be public: the votes
-               of private teachers are private. Only with it, sparse_stable is planned too.
     queries    the numbers of queries to compare
     records    number of private records; it is compared with δ
     InputError names the argument that is wrong.
@@ -70,8 +60,6 @@ class Plan:
     epsilon: float
     delta: float = 1e-5
     agreement: float = AGREEMENT
-    runner_up: float = 0.5
-    measured: tuple[Ints, Ints] | None = field(default=None, repr=False)
     queries: tuple[int, ...] = QUERIES
     records: int | None = None
 
@@ -81,23 +69,15 @@ class Plan:
         positive("epsilon", self.epsilon)
         positive("agreement", self.agreement)
         share("agreement", self.agreement)
-        share("runner_up", self.runner_up)
         between_0_and_1("delta", self.delta)
         for queries in self.queries:
             whole("queries", queries, 1, 100_000)
         if self.records is not None:
             whole("records", self.records, self.teachers)
-        if self.plurality == 0 and self.measured is None:
-            allowed = f"must be above the share of the runner-up, {self._shares[0, 1]:.3g}"
+        shares = vote_shares(self.classes, self.agreement)[0]
+        if shares[0] <= shares[1]:
+            allowed = f"must be above the share of the runner-up, {shares[1]:.3g}"
             raise InputError("agreement", self.agreement, allowed)
-        if self.plurality == 0:
-            allowed = "must have rows whose largest count is that of the true class"
-            raise InputError("measured", "votes", allowed)
-
-    @cached_property
-    def plurality(self) -> float:
-        """The share of queries whose plurality is right: the accuracy of labels without noise."""
-        return float((self._shares[:, 0] > self._shares[:, 1:].max(axis=1)).mean())
 
     @cached_property
     def rows(self) -> list[PlannedRun]:
@@ -105,11 +85,7 @@ class Plan:
 
         That of gnmax is by a quick bound: it has up to a fifth too much noise.
         """
-        names = ["gnmax", "lnmax"]
-        # One number of agreement does not say how often sparse_stable ends its run.
-        if self.measured is not None and self.teachers >= 4:
-            names.append("sparse_stable")
-        return [self._run(name, queries) for name in names for queries in self.queries]
+        return [self._run(*run) for run in product(_MECHANISMS, self.queries)]
 
     @cached_property
     def recommended(self) -> PlannedRun:
@@ -132,70 +108,29 @@ class Plan:
 
     def is_good(self, row: PlannedRun, enough: float = ENOUGH) -> bool:
         """Return whether noise spoils at most one label in ten, and each class may have a label."""
-        return row.accuracy >= enough * self.plurality and round(row.labels) >= self.classes
+        return row.accuracy >= enough and row.queries >= self.classes
 
     @property
     def warnings(self) -> list[str]:
         """What speaks against the recommended run, one sentence each."""
         return doubts(
-            self.recommended.labels,
+            self.recommended.queries,
             self.recommended.accuracy,
             self.classes,
             self.epsilon,
             self.delta,
             self.records,
-            self.plurality,
             agreement=None,
         )
 
     @cached_property
-    def _shares(self) -> Floats:
-        """Shares of the votes [rows, classes]: for the right class, then others, largest first."""
-        if self.measured is None:
-            return vote_shares(self.classes, self.agreement, self.runner_up)
-        votes = as_votes(self.measured[0])
-        labels = as_labels(self.measured[1], votes)
-        if votes.shape[1] != self.classes or labels.dtype.kind not in "iu":
-            allowed = f"must have {self.classes} classes, and whole numbers as labels"
-            raise InputError("measured", f"{list(votes.shape)}, {labels.dtype}", allowed)
-        (known,) = np.nonzero(labels >= 0)
-        if not len(known):
-            raise InputError("measured", "labels", "must hold at least one known class")
-        places = np.linspace(0, len(known) - 1, min(len(known), _MOST_ROWS))
-        rows = known[places.astype(np.int64)]
-        right = np.arange(self.classes) == labels[rows, None]
-        ranked = -np.sort(np.where(right, -np.inf, -votes[rows]), axis=1)
-        ranked[:, 0] = votes[rows, labels[rows]]
-        return np.asarray(ranked / ranked.sum(axis=1, keepdims=True))
-
-    @cached_property
     def _histograms(self) -> tuple[Ints, Floats]:
-        """The distinct histograms, and how frequent they are."""
-        return histograms(self._shares, self.teachers)
+        """The histogram of every query, and that all queries have it."""
+        return histograms(vote_shares(self.classes, self.agreement), self.teachers)
 
     def _run(self, name: str, queries: int, rough: bool = True) -> PlannedRun:
-        """Return the run of an aggregator whose noise spends ε, with the best cutoff if any."""
-        if name == "gnmax":
-            return self._calibrated(name, GNMax, "sigma", queries, rough)
-        if name == "lnmax":
-            return self._calibrated(name, LNMax, "gamma", queries, rough)
-        runs = []
-        for cutoff in sorted({min(cutoff, queries) for cutoff in _CUTOFFS}):
-            build = partial(SparseStable, cutoff, self.teachers, self.delta)
-            run = self._calibrated(name, build, "scale", queries, rough)
-            runs.append(replace(run, settings={"cutoff": cutoff} | run.settings))
-        return max(runs, key=lambda run: run.right)
-
-    def _calibrated(
-        self, name: str, build: Callable[..., NoisyArgmax], noise: str, queries: int, rough: bool
-    ) -> PlannedRun:
-        """Return the run of a mechanism whose parameter `noise` follows from ε."""
-        value = calibrate(build, self.epsilon, self.delta, queries, noise, rough)
-        mechanism = build(**{noise: value})
-        answered, right = expected(mechanism, *self._histograms)
-        reached = float(queries)
-        if isinstance(mechanism.screen, SparseScreen):  # it ends early, after unstable queries
-            before = np.arange(queries)
-            unstable = np.minimum(mechanism.screen.cutoff - 1, before)
-            reached = float(bdtr(unstable, before, 1 - answered).sum())
-        return PlannedRun(name, {noise: value}, queries, answered * reached, right * reached)
+        """Return the run of an aggregator whose noise spends ε."""
+        mechanism, noise = _MECHANISMS[name]
+        value = calibrate(mechanism, self.epsilon, self.delta, queries, noise, rough)
+        _, right = expected(mechanism(**{noise: value}), *self._histograms)
+        return PlannedRun(name, {noise: value}, queries, right * queries)

@@ -100,21 +100,20 @@ def learn(run: PreparedRun) -> tuple[FittedStudent, Epsilon, dict[str, Any]]:
     """
     splits = run.splits
     parts = run.parts
-    assert splits is not None
     place = Placement(nn.Flatten())
     if parts.representation is not None:
         place = parts.representation.fit(splits.pool, parts.trainer)
     features = Placement(Scaled(place.network, splits.public.x))
     x = np.concatenate([features(part) for part in blocks(splits.private.x)], dtype=np.float64)
 
-    learner = DPSGD.at(run.session.promise.epsilon, run.session.policy.delta, splits.units)
+    learner = DPSGD.at(run.session.promise.epsilon, run.session.policy.delta, splits.unit_count)
     weights = _charged(run, learner, x, splits)
 
     classifier = LinearNetwork(weights.T.copy(), np.zeros(splits.classes))
     student = FittedStudent(nn.Sequential(features.network, classifier))
     if parts.student is not None:
         student = parts.student.decided(student, splits.public.x)
-    records = f"{splits.units:,} private {parts.teachers.unit(splits)}s"
+    records = f"{splits.unit_count:,} private {parts.teachers.unit(splits)}s"
     facts = {
         "aggregator": NAME,
         "student": "linear",
@@ -133,11 +132,11 @@ def _charged(run: PreparedRun, learner: DPSGD, x: Floats, splits: DataSplits) ->
     """Return the weights that the learner draws, once their cost is in the ledger."""
     ledger = run.session.ledger
     y = splits.private.y
-    asked = question(learner, run.session.policy.seed, splits.classes, x, y, splits.groups)
+    asked = question(learner, run.session.policy.seed, splits.classes, x, y, splits.units.groups)
     # Privacy boundary: private records become public weights, which are charged before anyone sees
     # them.
     weights, nonce = ledger.draw(
-        [7], asked, lambda rng: learner.learn(x, y, splits.groups, splits.classes, rng)
+        [7], asked, lambda rng: learner.learn(x, y, splits.units.groups, splits.classes, rng)
     )
     ledger.add(
         question(asked, weights, nonce),

@@ -1,6 +1,5 @@
 """Check that the parts of a run fit together, before anything is trained or written."""
 
-import sys
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -12,7 +11,7 @@ from nzc.labeling.group_budgets import total_weight, weigh
 from nzc.labeling.query_selection import REPRESENTATIVE
 from nzc.labeling.release import LabelingSession
 from nzc.labeling.run_ledger import RunLedger
-from nzc.mechanisms import GroundTruth
+from nzc.mechanisms import GroundTruth, NoisySums
 from nzc.planning.advice import doubts
 from nzc.planning.expected import (
     expected,
@@ -74,7 +73,7 @@ class PreparedRun:
     """
 
     parts: RunComponents
-    splits: DataSplits | None
+    splits: DataSplits
     truth: Ints | None
     classes: int
     session: LabelingSession
@@ -99,22 +98,23 @@ def prepare(parts: RunComponents) -> PreparedRun:
     if parts.baseline:
         _check_baseline(parts, splits, session)
     _check_trainer(parts)
-    if splits is not None:
-        _check_learners(parts, splits)
+    _check_learners(parts, splits)
     _check_metrics(parts, splits, shape)
     warnings: list[str] = []
-    if not parts.asks_truth and not parts.baseline:
+    if isinstance(parts.policy.mechanism, NoisySums):
+        warnings = []
+    elif not parts.asks_truth and not parts.baseline:
         warnings = _doubts(session, shape, splits)
     return PreparedRun(parts, splits, truth, shape.classes, session, warnings)
 
 
-def load_for(dataset: Dataset | None, teachers: Teachers, name: str) -> DataSplits | None:
-    """Load the dataset `name`; None: there is none. InputError: the teachers need another one."""
+def load_for(dataset: Dataset | None, teachers: Teachers, name: str) -> DataSplits:
+    """Load the dataset `name`, or none. InputError: the teachers need another one."""
     if dataset is None:
         if teachers.needs_dataset:
             allowed = "must be a dataset where teachers are to be trained; or teachers=votes"
             raise InputError("dataset", "none", allowed)
-        return None
+        return DataSplits.empty()
     splits = load(dataset)
     if teachers.needs_dataset and len(np.unique(splits.private.y)) < 2:
         why = "all of them are of one class"
@@ -158,13 +158,15 @@ def _check_mechanism(parts: RunComponents, shape: VoteShape, truth: Ints | None)
         raise InputError("aggregator", parts.names["aggregator"], allowed)
 
 
-def _session(parts: RunComponents, splits: DataSplits | None, shape: VoteShape) -> LabelingSession:
+def _session(parts: RunComponents, splits: DataSplits, shape: VoteShape) -> LabelingSession:
     """Return the session of this run, with what it promises. InputError: it may not be run."""
     policy = parts.policy
     teachers = parts.teachers
     student = parts.student is not None
     queries = parts.queries
-    if queries is None and not policy.mechanism.adjacency.everywhere:
+    if isinstance(policy.mechanism, NoisySums):
+        queries = None  # all rows, at one price
+    elif queries is None and not policy.mechanism.adjacency.everywhere:
         counts = int(total_weight(shape.teachers, policy.shares))
         queries = rows_to_ask(counts, shape.classes, shape.rows, policy.mechanism.noise.deviation)
     asks_student = policy.mechanism.asks_student
@@ -184,31 +186,21 @@ def _session(parts: RunComponents, splits: DataSplits | None, shape: VoteShape) 
         policy.total,
     )
     ledger.check(lambda: promise.bound)
-    public = None if splits is None else splits.public.x
+    public = None if splits.is_empty else splits.public.x
     return LabelingSession(promise, shape.rows, ledger, public)
 
 
-def _check_baseline(
-    parts: RunComponents, splits: DataSplits | None, session: LabelingSession
-) -> None:
+def _check_baseline(parts: RunComponents, splits: DataSplits, session: LabelingSession) -> None:
     """Check that DP-SGD has records to learn from, and an ε."""
-    has_records = splits is not None and parts.teachers.needs_dataset
-    if not has_records or not np.isfinite(session.promise.epsilon):
+    if not parts.teachers.needs_dataset or not np.isfinite(session.promise.epsilon):
         allowed = "must be false unless there are private records, and labels with a finite ε"
         raise InputError("baseline", True, allowed)
 
 
 def _check_trainer(parts: RunComponents) -> None:
     """Check the user's options of Lightning; a line says where it trains nothing with them."""
-    options = parts.trainer.own
-    if not options:
-        return
-    parts.trainer.check()
-    student = parts.student
-    if parts.representation is None and (student is None or not student.by_lightning):
-        unused = ", ".join(f"trainer.{name}" for name in options)
-        why = "does nothing where Lightning trains neither student nor representation"
-        print(f"nzc: {unused}: {why}", file=sys.stderr)
+    if parts.trainer.own:
+        parts.trainer.check()
 
 
 def _check_learners(parts: RunComponents, splits: DataSplits) -> None:
@@ -227,14 +219,14 @@ def _check_learners(parts: RunComponents, splits: DataSplits) -> None:
             parts.teachers.check_training(splits, parts.store, parts.trainer)
 
 
-def _check_metrics(parts: RunComponents, splits: DataSplits | None, shape: VoteShape) -> None:
+def _check_metrics(parts: RunComponents, splits: DataSplits, shape: VoteShape) -> None:
     """Check the user's own metrics on the labels of the test split."""
-    labels = np.array([], np.int64) if splits is None else splits.test.y
+    labels = splits.test.y
     for metric in parts.metrics:
         metric.check(labels[labels != UNKNOWN], shape.classes)
 
 
-def _doubts(session: LabelingSession, shape: VoteShape, splits: DataSplits | None) -> list[str]:
+def _doubts(session: LabelingSession, shape: VoteShape, splits: DataSplits) -> list[str]:
     """Return what speaks against a run before its first vote, from public facts.
 
     `nzc plan` says the same.
@@ -258,7 +250,7 @@ def _doubts(session: LabelingSession, shape: VoteShape, splits: DataSplits | Non
         labels = float(privacy_filter.admit(np.ones(asked, dtype=bool)).sum())
         if labels < asked:
             limit = policy.budget
-    records = None if splits is None else splits.units or None
+    records = splits.unit_count or None
     share = right / (answered or 1)
     delta = promise.bound[1]
     return doubts(labels, share, shape.classes, limit, delta, records, in_cells=in_cells)

@@ -166,7 +166,7 @@ def share_right(labels: Ints, truth: Ints | None) -> float | None:
 
 
 def evaluate(
-    student: "FittedStudent | None", splits: DataSplits | None, own: Sequence[OwnMetric] = ()
+    student: "FittedStudent | None", splits: DataSplits, own: Sequence[OwnMetric] = ()
 ) -> tuple[float | None, Metrics, list[str]]:
     """Return the student's accuracy and metrics on the test split, and a line for each that failed.
 
@@ -175,7 +175,7 @@ def evaluate(
     They are None where there is no student, or no test row.
     """
     unknown: dict[str, float | None] = {metric.name: None for metric in own}
-    if splits is None or not len(splits.test):
+    if not len(splits.test):
         return None, Metrics(own=unknown), []
     names = class_names(splits, splits.classes)
     truth = splits.test.y
@@ -189,8 +189,8 @@ def evaluate(
     return share_right(predicted, truth), replace(metrics, own=values), failed
 
 
-def class_names(splits: DataSplits | None, classes: int) -> tuple[str, ...]:
+def class_names(splits: DataSplits, classes: int) -> tuple[str, ...]:
     """Return the names of the classes: their numbers where they have no others."""
-    if splits is not None and splits.labels:
+    if splits.labels:
         return splits.labels
     return tuple(map(str, range(classes)))

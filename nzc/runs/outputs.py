@@ -27,9 +27,7 @@ def public_arrays(run: PreparedRun, student: FittedStudent | None) -> dict[str, 
     """Return the arrays of a `RunResult`, by name: labels, predictions and probabilities."""
     session = run.session
     probabilities = session.probabilities
-    if run.splits is None:
-        return {"labels": session.released, "predictions": None, "probabilities": probabilities}
-    rows = len(run.splits.public)  # votes may cover a part of them
+    rows = max(len(run.splits.public), len(session.released))  # votes may cover a part of them
     predictions = None
     if student is not None:
         probabilities = student.probabilities(run.splits.public.x)
@@ -51,7 +49,7 @@ def write_outputs(
 ) -> None:
     """Write the files of labels and student: public, but for `OF_PRIVATE`."""
     _write_labels(folder, run)
-    if student is not None and run.splits is not None:
+    if student is not None:
         _write_predictions(folder, run.splits, result)
         if run.splits.labels_only:
             _write_of_private(folder, run.splits, student)
@@ -70,13 +68,12 @@ def _write_labels(folder: Path, run: PreparedRun) -> None:
     names = class_names(splits, run.classes)
     rows = np.flatnonzero(session.released != ABSTAIN)
     columns: dict[str, AnyArray] = {"row": rows, "label": session.released[rows]}
-    if splits is not None:
-        if splits.file_rows is not None and splits.names is None:
-            columns["origin"] = splits.file_rows[rows]
-        if splits.ids is not None:
-            columns["id"] = splits.ids[rows]
-        if splits.labels is not None:
-            columns["name"] = np.array(names)[columns["label"]]
+    if splits.file_rows is not None and splits.units.names is None:
+        columns["origin"] = splits.file_rows[rows]
+    if splits.ids is not None:
+        columns["id"] = splits.ids[rows]
+    if splits.labels is not None:
+        columns["name"] = np.array(names)[columns["label"]]
     if session.probabilities is not None and session.counts is not None:
         columns |= _by_class("p", names, np.char.mod("%.4f", session.probabilities[rows]))
         _write_csv(folder / COUNTS, {"row": session.rows} | _by_class("n", names, session.counts))

@@ -6,16 +6,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from inspect import signature
-from typing import Any, Literal, get_args
+from typing import Any
 
 import numpy as np
 
 from nzc.types import AnyArray, Floats, Ints
 from nzc.validation import InputError, in_a_line
 
-#: What a metric is given as predictions: `_takes_`, or else the name of its parameter says it.
-Takes = Literal["labels", "probabilities"]
-TAKES: tuple[str, ...] = get_args(Takes)
 #: Parameters that get probabilities.
 _PROBABILITIES = ("y_score", "y_prob", "y_proba", "pred_decision", "preds")
 #: Parameters that get predictions, which may stand before the true labels.
@@ -40,7 +37,6 @@ class OwnMetric:
     name: str
     target: str  # as typed
     part: "partial[Any]"
-    takes: Takes | None = None
 
     def __call__(self, truth: Ints, predicted: Ints, probs: Floats) -> float:
         """Return the metric of labels [rows] and probabilities [rows, classes].
@@ -66,9 +62,7 @@ class OwnMetric:
             return _number(metric(*arguments))
 
     def _takes_probabilities(self, first: str, second: str) -> bool:
-        """Return whether it takes probabilities, by `takes` or its first two parameters."""
-        if self.takes is not None:
-            return self.takes == "probabilities"
+        """Return whether it takes probabilities, by its first two parameters."""
         function = self.part.func
         if function.__module__.startswith("sklearn.") and function.__name__ in _OF_PROBABILITIES:
             return True

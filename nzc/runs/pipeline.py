@@ -12,6 +12,7 @@ import numpy as np
 
 from nzc.accounting import Epsilon
 from nzc.data import DataSplits
+from nzc.labeling.release import QueryRound
 from nzc.mechanisms import ABSTAIN
 from nzc.runs import advice
 from nzc.runs.checks import PreparedRun
@@ -25,6 +26,7 @@ from nzc.storage.files import make_own, require_there
 from nzc.students import FittedStudent, StudentData
 from nzc.students.labels import clean_labels, soft_labels, spread_labels
 from nzc.teachers import VoteHistograms
+from nzc.teachers.sums import Sums
 from nzc.types import Floats, Ints, StageLog
 from nzc.validation import in_a_line, within
 
@@ -48,9 +50,12 @@ def execute(
     _warn(run.warnings)
     if run.parts.baseline:
         work.learn_baseline()
+    elif isinstance(run.parts.teachers, Sums):
+        work.ask_sums()
+        work.account()
     else:
         splits = work.represent()
-        rows = run.session.choose(embedding=work.places)
+        rows = run.session.choose(work.places)
         work.votes = work._vote(splits, rows)
         work.ask(rows)
         work.account()
@@ -65,10 +70,9 @@ def train_worker(run: PreparedRun) -> None:
     """On a worker node: train its share of the teachers."""
     teachers = run.parts.teachers
     splits = run.splits
-    if splits is not None and teachers.labels_asked_only:
+    if teachers.labels_asked_only:
         work = Execution(run, Clock(time.time()), Path())
-        splits = work.represent() or splits
-        splits = replace(splits, asked=run.session.choose(embedding=work.places))
+        splits = replace(work.represent(), asked=run.session.choose(work.places))
     teachers.train_worker(splits, run.parts.store, run.parts.trainer)
 
 
@@ -108,11 +112,11 @@ class Execution:
             self.student, self.epsilon, self.facts = baseline.learn(self.run)
         self.stage.done("student", f"learned by DP-SGD from {self.facts['learned_from']}")
 
-    def represent(self) -> DataSplits | None:
+    def represent(self) -> DataSplits:
         """Place the pool in the public representation, and return the splits with all places."""
         parts = self.run.parts
         splits = self.run.splits
-        if parts.representation is None or splits is None:
+        if parts.representation is None:
             return splits
         splits = parts.teachers.counted(splits)
         with self.stage("representation"), within("representation"):
@@ -121,7 +125,7 @@ class Execution:
         self.places = np.concatenate([embedding.public, embedding.private[splits.joined]])
         return replace(splits, embedding=embedding)
 
-    def _vote(self, splits: DataSplits | None, rows: Ints) -> VoteHistograms:
+    def _vote(self, splits: DataSplits, rows: Ints) -> VoteHistograms:
         """Train the teachers and return their votes, or the true labels where these are asked.
 
         rows  are asked first
@@ -130,7 +134,7 @@ class Execution:
         parts = run.parts
         if parts.asks_truth and run.truth is not None:
             return VoteHistograms.of_truth(run.truth, run.classes)
-        if splits is not None and parts.teachers.labels_asked_only:
+        if parts.teachers.labels_asked_only:
             splits = replace(splits, asked=rows, coins=run.session.coins(rows))
         with self.stage("teachers"):
             trained = parts.teachers.train(splits, parts.store, parts.trainer)
@@ -151,14 +155,35 @@ class Execution:
         for number in range(len(session.promise.sizes)):
             require_there(self.folder)
             if number:
-                rows = session.choose(self.probs, self.places)
+                rows = session.choose(self.places, self.probs)
             self._ask(rows)
+
+    def ask_sums(self) -> None:
+        """Release noisy sums of all records. The model that follows labels all public rows.
+
+        It is the student itself where none is chosen. RuntimeError: see `ask`.
+        """
+        from nzc.runs import sums  # imports torch
+
+        require_there(self.folder)
+        with self.stage("labels"), within("representation"):
+            model = sums.release(self.run)
+        self.votes = replace(self.votes, teachers=self.run.session.voters)
+        self._use(self.run.session.rounds[-1])
+        if self.run.parts.student is None:
+            self.student = model
+            self.labels = self.run.session.released
+            self.sources = f"noisy sums of {self.votes.teachers:,} private records or groups"
 
     def _ask(self, rows: Ints) -> None:
         """Ask the rows, charge what that costs, and learn from all labels so far."""
-        session = self.run.session
         with self.stage("labels"):  # privacy boundary: private votes become public labels
-            queries = session.ask(self.votes, rows, self.probs)
+            queries = self.run.session.ask(self.votes, rows, self.probs)
+        self._use(queries)
+
+    def _use(self, queries: QueryRound) -> None:
+        """Charge what the last round costs, and learn from all labels so far."""
+        session = self.run.session
         with self.stage("accounting"):
             session.charge()  # on disk before anyone sees a label
             epsilon = queries.cost.exact_epsilon(session.policy.delta)[0]
@@ -185,7 +210,7 @@ class Execution:
         splits = self.run.splits
         session = self.run.session
         count = int((labels != ABSTAIN).sum())
-        if student is None or splits is None or not count:
+        if student is None or not count:
             return
         data = StudentData(splits.pool, padded(labels, len(splits.pool), ABSTAIN), splits.classes)
         sources = [f"{count - reinforced:,} released labels"]
@@ -223,14 +248,17 @@ class Execution:
         session = self.run.session
         with self.stage("accounting"):
             self.epsilon = session.epsilon()
-            if self.votes.teachers:
+            if len(self.votes.votes) and self.votes.teachers:
                 costs = session.curve(POINTS)
                 self.curves = curves_of(self.votes.votes, session.rows, session.released, costs)
         mechanism = parts.policy.mechanism
         queries = sum(session.promise.sizes)
+        student = parts.names["student"]
+        if parts.student is None and self.student is not None:
+            student = parts.names["teachers"]
         self.facts = {
             "aggregator": parts.names["aggregator"],
-            "student": parts.names["student"],
+            "student": student,
             "mechanism": repr(mechanism),
             "queries": queries,
             "refused": queries - len(session.rows),
@@ -249,14 +277,14 @@ class Execution:
         predicted = arrays["predictions"]
         with self.stage("student"):
             accuracy, metrics, failed = evaluate(self.student, splits, run.parts.metrics)
-        warnings = self._warnings(accuracy, metrics, predicted) + failed
+        warnings = self._warnings(accuracy, metrics) + failed
         _warn(warnings)
-        warnings = [*run.warnings, *warnings]
+        warnings = [*splits.warnings, *run.warnings, *warnings]
         facts = dict(self.facts)
-        if splits is not None:
-            facts |= {"data": splits.summary, "grouped_by": splits.grouped_by}
-            warnings = [*splits.warnings, *warnings]
-        if splits is not None and self.labels is not None:
+        if not splits.is_empty:
+            facts["data"] = splits.summary
+        facts["grouped_by"] = splits.units.grouped_by
+        if self.labels is not None:
             labels = self.labels[: len(splits.public)]
             facts["learned_accuracy"] = share_right(labels, splits.public.y)
             metrics = replace(metrics, agreement=share_right(labels, predicted))
@@ -290,34 +318,20 @@ class Execution:
             **arrays,
         )
 
-    def _warnings(
-        self, accuracy: float | None, metrics: Metrics, predicted: Ints | None
-    ) -> list[str]:
+    def _warnings(self, accuracy: float | None, metrics: Metrics) -> list[str]:
         """Return what a reader of the accuracy must know, a line each.
 
-        All but the first follow from public facts only. `predicted` are labels [public].
+        All but the first follow from public facts only.
         """
         run = self.run
-        session = run.session
         names = class_names(run.splits, run.classes)
-        tries = advice.remedies(run)
         lines = advice.about_classes(run.splits, names)
         if self.rounds:
-            lines += advice.about_labels(session.released, self.labels, names, tries)
+            lines += advice.about_labels(run.session.released, self.labels, names)
         if accuracy is not None:
-            lines += advice.about_accuracy(accuracy, metrics, tries)
-            lines += advice.about_recall(metrics, tries)
-        if self.student is not None and self.labels is not None and predicted is not None:
-            labels = self.labels[: len(predicted)]
-            right = np.ones(len(labels))
-            probs = session.probabilities
-            if probs is not None:
-                right[: len(probs)] = probs[: len(labels)].max(axis=1)
-            counted = probs is not None and self.student.weights is None
-            lines += advice.about_agreement(
-                labels, predicted, right, counted, names, tries.students
-            )
-        return lines + advice.about_repeats(session)
+            lines += advice.about_accuracy(accuracy, metrics)
+            lines += advice.about_recall(metrics)
+        return lines
 
     def write(self, result: RunResult) -> None:
         """Write all files of the run. After them, another run draws its noise anew."""

@@ -1,6 +1,5 @@
 """Figures of a run, and the style of all figures: SVG and PNG, readable in grey."""
 
-import math
 from collections.abc import Iterator
 from contextlib import contextmanager
 from io import BytesIO
@@ -9,6 +8,7 @@ from typing import Any
 
 import matplotlib
 import numpy as np
+from cycler import cycler
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
@@ -39,24 +39,37 @@ _STYLE: dict[Any, Any] = {
     "svg.hashsalt": "nzc",  # the same figure gives the same file
 }
 #: Colour (Okabe and Ito 2008), marker and dashes of each line: any one of the three is enough.
-LINES: list[dict[str, Any]] = [
-    {"color": "black", "marker": "o", "linestyle": "-"},
-    {"color": "#0072B2", "marker": "s", "linestyle": (0, (5, 2))},
-    {"color": "#D55E00", "marker": "^", "linestyle": (0, (1, 1.2))},
-    {"color": "#009E73", "marker": "D", "linestyle": (0, (5, 1.5, 1, 1.5))},
-    {"color": "#CC79A7", "marker": "v", "linestyle": (0, (3, 1, 1, 1, 1, 1))},
-    {"color": "#56B4E9", "marker": "P", "linestyle": (0, (9, 2))},
-    {"color": "#E69F00", "marker": "X", "linestyle": (0, (2, 3))},
-    {"color": "#7F7F7F", "marker": "p", "linestyle": (0, (7, 2, 1, 2))},
-]
+LINES: list[dict[str, Any]] = list(
+    cycler(
+        color=[
+            "black",
+            "#0072B2",
+            "#D55E00",
+            "#009E73",
+            "#CC79A7",
+            "#56B4E9",
+            "#E69F00",
+            "#7F7F7F",
+        ],
+        marker=list("os^DvPXp"),
+        linestyle=[
+            "-",
+            (0, (5, 2)),
+            (0, (1, 1.2)),
+            (0, (5, 1.5, 1, 1.5)),
+            (0, (3, 1, 1, 1, 1, 1)),
+            (0, (9, 2)),
+            (0, (2, 3)),
+            (0, (7, 2, 1, 2)),
+        ],
+    )
+)
 #: Curves of ε, and their names in a legend.
 COSTS = {
     "epsilon_exact": "exact",
     "epsilon_theorem": "by theorem",
     "epsilon_data_independent": "data-independent",
 }
-#: At most so many bars in a histogram.
-BARS = 50
 _CELLS = 12  # up to so many classes a confusion matrix shows numbers
 
 
@@ -91,20 +104,15 @@ def new_figure(folder: Path, name: str, size: tuple[float, float] = SIZE) -> Ite
 
 
 def _gaps(axes: Axes, curves: Curves) -> None:
-    largest = len(curves["asked"][0])
-    width = math.ceil(largest / BARS)
-    edges = (np.arange(0, largest + width, width) - 0.5).tolist()
-    style: dict[str, Any] = {"histtype": "stepfilled", "edgecolor": "black", "linewidth": 0.6}
     for label, grey in (("asked", "0.82"), ("answered", "0.35")):
         gap, counts = curves[label]
-        axes.hist(gap, edges, weights=counts, facecolor=grey, label=label, **style)
+        edges = np.append(gap, len(gap)) - 0.5
+        axes.stairs(counts, edges, fill=True, color=grey, label=label)
     x, y = AXES["asked"]
-    axes.set(xlabel=x, ylabel=y, xlim=(edges[0], edges[-1]))
-    axes.set_yscale("log", nonpositive="clip")  # cheap queries are frequent, expensive ones rare
-    axes.set_ylim(0.7)
+    axes.set(xlabel=x, ylabel=y)
+    axes.set_yscale("symlog")  # cheap queries are frequent, expensive ones rare
     axes.yaxis.set_major_formatter("{x:,g}")
-    axes.yaxis.set_minor_formatter("")
-    axes.legend(loc="upper left")
+    axes.legend()
 
 
 def _cost(axes: Axes, costs: Curves) -> None:

@@ -243,9 +243,9 @@ def tracked_figures(result: RunResult) -> dict[str, float | None]:
 
 
 def by_class(metric: str, values: Mapping[str, float | None]) -> dict[str, float | None]:
-    """Return values by METRIC_CLASS, or by numbers where MLflow cannot tell the names apart."""
-    names = [re.sub(r"[^\w. -]", "_", name) for name in values]  # MLflow refuses other characters
-    different = len({name.casefold() for name in names}) == len(names)
-    if not different or max(map(len, names), default=0) > 200:
-        names = list(map(str, range(len(values))))
-    return {f"{metric}_{name}": value for name, value in zip(names, values.values(), strict=True)}
+    """Return values by METRIC_CLASS; MLflow refuses some characters and very long names."""
+    named = {}
+    for name, value in values.items():
+        accepted = re.sub(r"[^\w. -]", "_", name)[:200]
+        named[f"{metric}_{accepted}"] = value
+    return named

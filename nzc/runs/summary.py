@@ -1,7 +1,6 @@
 """What a person reads of a finished run: its table, a line, and the words at the tracker."""
 
 import math
-import re
 from collections.abc import Iterator
 
 from rich.table import Column, Table
@@ -9,7 +8,7 @@ from rich.table import Column, Table
 from nzc.accounting.epsilon import SANITISED
 from nzc.labeling.randomness import SYSTEM
 from nzc.runs.formatting import EPSILONS, figure, heading, number, percent, short_mechanism, some
-from nzc.runs.metrics import MEASURES, Metrics, is_far_from_even
+from nzc.runs.metrics import Metrics, is_far_from_even
 from nzc.runs.result import RunResult
 
 #: Name, value and meaning.
@@ -19,8 +18,6 @@ _PROTECTED = {
     "teacher": "the votes of one teacher",
     "label": "the label of one record, not its features",
 }
-#: What stands in the description of a mechanism that has a screen.
-_SCREENED = re.compile(r"screen=|threshold=")
 
 
 def result_table(result: RunResult) -> Table:
@@ -80,18 +77,10 @@ def _by_class(metrics: Metrics) -> Iterator[Row]:
     if is_far_from_even(metrics.majority, len(metrics.recall)):
         flattering = "accuracy of always answering the most frequent class"
         yield "majority rate", percent(metrics.majority), flattering
-        meaning = "mean recall of all classes"
-        for name in MEASURES:
-            value = getattr(metrics, name)
-            if name not in ("majority", "balanced_accuracy") and value is not None:
-                meaning += f"; {heading(f'metrics.{name}')} {percent(value)}"
+        meaning = f"mean recall of all classes; AUC {percent(metrics.auc)}"
         yield "balanced accuracy", percent(metrics.balanced_accuracy), meaning
-    (worst, share), *others = metrics.lowest
-    meaning = f"of class {worst}"
-    if others:
-        classes = [f"class {name} {percent(recall)}" for name, recall in others]
-        meaning += f"; then {', '.join(classes)}"
-    yield "lowest recall", percent(share), meaning
+    lowest = [f"class {name} {percent(share)}" for name, share in metrics.lowest]
+    yield "lowest recall", percent(metrics.lowest[0][1]), f"of {', '.join(lowest)}"
 
 
 def _labels(result: RunResult) -> Iterator[Row]:
@@ -126,10 +115,7 @@ def _released_for(result: RunResult) -> str:
     if len(result.rounds) > 1:
         text += f" in {len(result.rounds)} rounds"
     if result.refused:
-        why = ": the budget or the answers were used up"
-        if _SCREENED.search(result.mechanism):
-            why = ", but are paid for: noise decided where asking ended"
-        text += f"; {result.refused:,} more were not asked{why}"
+        text += f"; {result.refused:,} more were not asked, as budget or answers were used up"
     return text
 
 
@@ -140,7 +126,7 @@ def _costs(result: RunResult) -> Iterator[Row]:
     if epsilon.audited is not None:
         asked["audited"] = EPSILONS["audited"]
     if result.rng == SYSTEM and result.ledger_releases:
-        asked["ledger_released"] = _released(result)
+        asked["ledger_released"] = EPSILONS["ledger_released"]
     rows = {"published": _published(result), "exact": _exact(result)}
     if len(asked) < 2:
         papers = "paper" if epsilon.claimed is None else "claimed"
@@ -170,8 +156,6 @@ def _exact(result: RunResult) -> str:
     """Return what the exact ε means, with its lower bound."""
     epsilon = result.epsilon
     meaning = "what these labels cost at these votes"
-    if epsilon.published == math.inf != epsilon.exact:
-        meaning += " only, as other votes may cost any ε"
     upper = number(epsilon.exact)
     lower = number(epsilon.exact_lower, "exact_lower")
     if epsilon.exact_lower is not None and lower != upper:
@@ -179,19 +163,9 @@ def _exact(result: RunResult) -> str:
     return f"{meaning}; private"
 
 
-def _released(result: RunResult) -> str:
-    """Return what ε of this run and all releases before it means."""
-    if result.epsilon.ledger_released == math.inf != result.epsilon.exact:
-        return "a release before this run has no finite ε, or protects something else; private"
-    return EPSILONS["ledger_released"]
-
-
 def result_line(result: RunResult, name: str) -> str:
     """Return the result in one line, for the job `name` of a sweep."""
-    line = f"{name or _title(result)}: "
-    if result.queries:
-        line += f"{result.answered:,} released, labels {percent(result.label_accuracy)}, "
-    return f"{line}student {percent(result.accuracy)}, ε {number(result.epsilon.published)}"
+    return f"{name or _title(result)}: {describe(result)}"
 
 
 def describe(result: RunResult) -> str:
@@ -215,11 +189,7 @@ def describe_student(result: RunResult) -> tuple[str, dict[str, str]]:
         "aggregator": result.aggregator,
         "mechanism": result.mechanism,
     }
-    text = (
-        f"Learned from {result.learned_from}, and from public rows of {result.dataset}. "
-        f"The mechanism was {result.mechanism}. It is (ε, δ)-differentially private with "
-        f"ε = {tags['epsilon']} and δ = {tags['delta']}, where one private {result.unit} changes."
-    )
+    text = f"Mechanism {result.mechanism}; learned from {result.learned_from}; {describe(result)}."
     if result.unit == "label":
         text += " It learned from features of private records too: nothing protects these."
     return text, tags

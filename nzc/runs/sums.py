@@ -1,12 +1,11 @@
 """Sums as teachers: from private records to a linear model, and its labels of all public rows.
 
-    records (private)  →  features  →  LabelingSession.ask_sums  →  weights (public)
+records (private)  →  features  →  LabelingSession.ask_sums  →  weights (public)
 """
 
 import numpy as np
 from torch import nn
 
-from nzc.data import DataSplits
 from nzc.data.rows import blocks
 from nzc.labeling.sums import PublicRows
 from nzc.representation import Placement
@@ -20,19 +19,23 @@ from nzc.teachers.sums import PrivateSums
 def release(run: PreparedRun) -> FittedStudent:
     """Release the sums of the private records; return the model that follows from them."""
     splits = run.splits
-    parts = run.parts
-    assert splits is not None
+    representation = run.parts.representation
     network: nn.Module = nn.Flatten()
-    if parts.representation is not None:
-        network = parts.representation.fit(splits.pool, parts.trainer).network
+    if representation is not None:
+        network = representation.fit(splits.pool, run.parts.trainer).network
     bounded = Bounded(network, splits.pool)
     place = Placement(bounded)
 
-    public = PublicRows(place(splits.pool), _persons(splits))
-    sums = _private_sums(splits, place, public)
+    public = PublicRows(place(splits.pool), splits.persons)
+    units = splits.units
+    sums = PrivateSums(
+        features=np.concatenate([place(rows) for rows in blocks(splits.private.x) if len(rows)]),
+        labels=splits.private.y,
+        classes=splits.classes,
+        weights=units.weights,
+        labels_only=splits.labels_only,
+    )
+    if units.groups is not None:
+        sums = sums.of_persons(units.groups, public.most)
     model = run.session.ask_sums(sums, public)
     return FittedStudent(nn.Sequential(bounded, LinearNetwork(model.weights.T.copy(), model.bias)))
-
-
-def _persons(splits: DataSplits) -> AnyArray | None:
-    ...

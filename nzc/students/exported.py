@@ -21,7 +21,7 @@ CHUNK = 10_000
 ROWS = 100
 
 
-class Student:
+class ExportedStudent:
     """The student in a folder."""
 
     def __init__(self, folder: str | Path) -> None:
@@ -96,7 +96,7 @@ class Student:
         return rows
 
 
-def write(student: Student, path: str | Path) -> None:
+def write(student: ExportedStudent, path: str | Path) -> None:
     """Print a CSV line for each record of the file `path`, a table (CSV, Parquet, Arrow) or .npy.
 
     It begins with the id of the record, if the student knows that column, or its number.
@@ -157,6 +157,6 @@ if __name__ == "__main__":
             "(FILE: records in CSV, Parquet or Arrow; or .npy)"
         )
     try:
-        write(Student(Path(__file__).parent), sys.argv[1])
+        write(ExportedStudent(Path(__file__).parent), sys.argv[1])
     except (OSError, ValueError) as error:
         sys.exit(f"python predict.py: {sys.argv[1]}: {error}")

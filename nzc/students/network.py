@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import torch
-from pytorch_lightning import Callback, LightningModule, Trainer
+from pytorch_lightning import LightningModule
 from torch import Tensor, nn
 from torch.amp.grad_scaler import GradScaler
 from torch.func import functional_call
@@ -27,7 +27,7 @@ from nzc.training.trial import trial
 from nzc.types import CurveLog
 from nzc.validation import InputError, within
 
-#: How many times a fit logs its curves and evaluates the held-out rows.
+#: How many times a fit logs its curves.
 EVALUATIONS = 50
 
 
@@ -46,8 +46,6 @@ class StudentConfig(OptimizerSettings, Student):
     batch_size: Count
     average: BelowOne
     balance: NotNegative
-    validation: BelowOne
-    patience: Count
     label_noise_rate: BelowOne
     labeled_loss_decay: BelowOne
     augment: Callable[..., Any] | None = None
@@ -90,14 +88,9 @@ class StudentConfig(OptimizerSettings, Student):
     ) -> FittedStudent:
         module = self.student(data, seed)
         module.clip = trainer.clip
-        trainer.fit(
-            module,
-            name,
-            total=self.steps,
-            callbacks=[Curves(name, log)],
-            max_epochs=1,
-            use_distributed_sampler=False,
-        )
+        module.name = name
+        module.log_curves = log
+        trainer.fit(module, name, total=self.steps, max_epochs=1, use_distributed_sampler=False)
         return FittedStudent(module.classifier)
 
     def student(self, data: StudentData, seed: int) -> "StudentModule":
@@ -114,15 +107,6 @@ class StudentConfig(OptimizerSettings, Student):
            classes]
         u  [unlabelled, ...] rows of the pool, not augmented
         """
-
-
-@dataclass
-class Best:
-    """The best evaluation of the held-out rows so far."""
-
-    weights: dict[str, Any]
-    patience: int  # evaluations without improvement that are left
-    accuracy: float = -1.0
 
 
 class StudentModule(LightningModule):
@@ -147,12 +131,10 @@ class StudentModule(LightningModule):
         self.x = nn.Buffer(torch.from_numpy(data.x), persistent=False)
         y = data.labels if data.soft is None else data.soft.astype(np.float32)
         self.y = nn.Buffer(torch.from_numpy(y), persistent=False)
-        self.labels = torch.from_numpy(data.labels)
         rows = torch.from_numpy(np.flatnonzero(data.labeled))
         order = torch.randperm(len(rows), generator=self.rng)
-        held_out = round(config.validation * (len(rows) - 1))
-        self.held_out, self.labeled = rows[order].tensor_split([held_out])
-        self.weights = torch.from_numpy(data.weights(config.balance))[order[held_out:]]
+        self.labeled = rows[order]
+        self.weights = torch.from_numpy(data.weights(config.balance))[order]
 
         # The network, and the exponential moving average of its weights, if there is one.
         self.network = self.built(
@@ -172,8 +154,8 @@ class StudentModule(LightningModule):
         self.progress = 0.0  # the share of the steps that are done
         self.losses = dict[str, Tensor]()
         self.curves = dict[str, Tensor]()  # further points of learning curves, of a subclass
-        self.evaluated: dict[str, float] | None = None  # points after this chunk of steps
-        self.best = Best(self.classifier.state_dict(), config.patience)
+        self.name = "Student"
+        self.log_curves: CurveLog | None = None  # it must lead to nothing private
 
     def built(self, build: Callable[..., nn.Module], *arguments: Any) -> nn.Module:
         """Return build(*arguments), with weights that the seed decides."""
@@ -242,7 +224,6 @@ class StudentModule(LightningModule):
                 self._update_average()
             self.steps_done += 1
             counted.increment_completed()
-        self.evaluated = None
         if (self.steps_done - 1) % self.period == 0:
             self.evaluate()
 
@@ -331,59 +312,17 @@ class StudentModule(LightningModule):
         forgets: Tensor = by_student < (1 - self.config.label_noise_rate) * by_labels
         return forgets.to(log_p)
 
-    # Choosing the weights
-
     def evaluate(self) -> None:
-        """Compute points of the learning curves; stop where held-out rows no longer improve."""
+        """Log points of the learning curves."""
         curves = {f"loss_{name}": float(loss) for name, loss in self.losses.items()}
         curves |= {name: float(value.detach()) for name, value in self.curves.items()}
-        if len(self.held_out):
-            curves["accuracy_held_out"] = self._held_out_accuracy()
-            self._keep_best(curves["accuracy_held_out"])
         self.log_dict(curves, logger=False)  # for the user's callbacks
-        self.evaluated = curves
-
-    def _held_out_accuracy(self) -> float:
-        logits = networks.outputs(self.classifier, self.x[self.held_out].cpu().numpy())
-        self.network.train()
-        return float((logits.argmax(dim=1) == self.labels[self.held_out]).double().mean())
-
-    def _keep_best(self, accuracy: float) -> None:
-        if accuracy > self.best.accuracy:
-            weights = deepcopy(self.classifier.state_dict())
-            self.best = Best(weights, self.config.patience, accuracy)
-        else:
-            self.best.patience -= 1
-        if self.best.patience == 0:
-            self.trainer.should_stop = True
-
-    def on_train_end(self) -> None:
-        if len(self.held_out):
-            self.classifier.load_state_dict(self.best.weights)
-
-
-@dataclass(eq=False)
-class Curves(Callback):
-    """Logs the learning curves of a student.
-
-    `record` must lead to nothing private: the user's callbacks find this.
-    """
-
-    fit: str
-    record: CurveLog | None
-
-    def on_train_batch_end(
-        self, trainer: Trainer, pl_module: LightningModule, *args: Any, **kwargs: Any
-    ) -> None:
-        assert isinstance(pl_module, StudentModule)
-        if pl_module.evaluated is None:
-            return
-        step = pl_module.steps_done - 1
-        points = {f"{self.fit}/{name}": value for name, value in pl_module.evaluated.items()}
-        for logger in trainer.loggers:
+        step = self.steps_done - 1
+        points = {f"{self.name}/{curve}": value for curve, value in curves.items()}
+        for logger in self.trainer.loggers:
             logger.log_metrics(points, step)
-        if self.record is not None:
-            self.record(self.fit, pl_module.evaluated, step)
+        if self.log_curves is not None:
+            self.log_curves(self.name, curves, step)
 
 
 def _tensors(network: nn.Module) -> tuple[list[Tensor], list[Tensor]]:

@@ -10,7 +10,6 @@ from matplotlib.axes import Axes
 from matplotlib.axis import Axis
 from matplotlib.figure import Figure
 from matplotlib.ticker import LogLocator, NullLocator
-from matplotlib.transforms import blended_transform_factory
 from pandas import DataFrame, Series
 
 from nzc.runs.curves import AXES, read_curves
@@ -48,36 +47,35 @@ def points_of(figure: SweepFigure, jobs: DataFrame) -> DataFrame:
     """Return the points of a figure, without those that lack a value.
 
     Columns: line, its name; run, of which each has a line of its own; x and y; low and high, of
-    seeds; paper, the printed y. Of keys a point is the mean of the seeds of a run.
+    seeds. Of keys a point is the mean of the seeds of a run.
     """
-    parts = [DataFrame(columns=["line", "name", "run", "x", "y", "paper"])]
     if figure.curve is not None:
-        for job in jobs.to_dict("records"):
-            curves = read_curves(job["folder"])
-            if figure.curve in curves:
-                x, y = curves[figure.curve]
-                parts.append(DataFrame({"line": job["name"], "run": job["job"], "x": x, "y": y}))
-        points = pandas.concat(parts).astype({"x": float, "y": float})
-        return points.assign(low=np.nan, high=np.nan)
-    hue = Series("", index=jobs.index)
-    for key in figure.by:
-        values = jobs.get(key, Series("", index=jobs.index)).map(
-            lambda value, key=key: _label(key, value)
-        )
-        hue = (hue + ", " + values).str.strip(", ")
+        return _curve_points(figure.curve, jobs)
+    rows = []
     for key in figure.y:
-        line = hue
-        if len(figure.y) > 1 or not figure.by:
-            line = (hue + f", {heading(key)}").str.strip(", ")
-        part = DataFrame({"line": line, "name": jobs["name"], "run": 0})
-        for column, source in (("x", figure.x), ("y", key), ("paper", f"paper.{key}")):
-            values = jobs.get(source, Series(np.nan, index=jobs.index))
-            part[column] = pandas.to_numeric(values, errors="coerce")
-        parts.append(part)
-    points = pandas.concat(parts).astype({"x": float, "y": float, "paper": float})
-    points = points.assign(low=points["y"], high=points["y"]).dropna(subset=["x", "y"])
-    of_seeds = {"x": "mean", "y": "mean", "low": "min", "high": "max", "paper": "max"}
+        for job in jobs.to_dict("records"):
+            labels = [_label(name, job.get(name)) for name in figure.by]
+            if len(figure.y) > 1 or not figure.by:
+                labels.append(heading(key))
+            rows.append(
+                [", ".join(filter(None, labels)), job["name"], job.get(figure.x), job.get(key)]
+            )
+    points = DataFrame(rows, columns=["line", "name", "x", "y"])
+    for axis in ("x", "y"):
+        points[axis] = pandas.to_numeric(points[axis], errors="coerce").astype(float)
+    points = points.dropna().assign(run=0, low=points["y"], high=points["y"])
+    of_seeds = {"x": "mean", "y": "mean", "low": "min", "high": "max"}
     return points.groupby(["line", "run", "name"], sort=False).agg(of_seeds).reset_index()
+
+
+def _curve_points(curve: str, jobs: DataFrame) -> DataFrame:
+    """Return the points of a curve of each run."""
+    parts = [DataFrame(columns=["line", "run", "x", "y"])]
+    for job in jobs.to_dict("records"):
+        x, y = read_curves(job["folder"]).get(curve, ([], []))
+        parts.append(DataFrame({"line": job["name"], "run": job["job"], "x": x, "y": y}))
+    points = pandas.concat(parts).astype({"x": float, "y": float})
+    return points.assign(low=np.nan, high=np.nan)
 
 
 def _label(key: str, value: object) -> str:
@@ -90,7 +88,7 @@ def _label(key: str, value: object) -> str:
 
 
 def draw(axes: Axes, figure: SweepFigure, points: DataFrame) -> None:
-    """Draw the lines, with bars over seeds; hollow markers are the paper's values.
+    """Draw the lines, with bars over seeds.
 
     Lines of one name, such as curves of several seeds, have one style.
     """
@@ -99,6 +97,7 @@ def draw(axes: Axes, figure: SweepFigure, points: DataFrame) -> None:
         drawn = {"markevery": 0.15}
         if figure.curve not in COSTS:
             drawn["drawstyle"] = "steps-post"
+    edge = 1.5 * points[["x", "y"]].replace(np.inf, np.nan).max()
     names = points["line"].unique()
     for name, style in zip(names, cycle(LINES), strict=False):
         label = name
@@ -108,45 +107,29 @@ def draw(axes: Axes, figure: SweepFigure, points: DataFrame) -> None:
             x = seen["x"]
             axes.plot(x, seen["y"], **style, **drawn, label=label)
             axes.vlines(x, seen["low"], seen["high"], style["color"], alpha=0.4)
-            hollow = {"markerfacecolor": "white", "linestyle": "none", "zorder": 3}
-            axes.plot(x, seen["paper"], **style | hollow)
             label = None
             if figure.curve is None:
-                for _, point in line[~inside].iterrows():
-                    _mark_infinite(axes, point["x"], point["y"], style)
+                _mark_infinite(axes, line[~inside], edge, style)
     _label_axes(axes, figure, points)
-    title = None
-    if points["paper"].notna().any():
-        title = "hollow: the paper"
-    if len(names) > 1 or title is not None:
-        legend = axes.legend(title=title, title_fontsize=8, handlelength=3)
+    if len(names) > 1:
+        legend = axes.legend(handlelength=3)
         if len(names) > _INSIDE:
             cast(Figure, axes.figure).set_figwidth(1.35 * SIZE[0])
             legend.set_loc("upper left")
             legend.set_bbox_to_anchor((1.05, 1), axes.transAxes)  # with room for marks at the edge
 
 
-def _mark_infinite(axes: Axes, x: float, y: float, style: dict[str, Any]) -> None:
-    """Mark a point that is infinite in x or y at the edge of the axes."""
-    place = [1.0, 1.0]
-    transforms = [axes.transAxes, axes.transAxes]
-    for coordinate, value in enumerate((x, y)):
-        if np.isfinite(value):
-            place[coordinate] = value
-            transforms[coordinate] = axes.transData
-    edge = blended_transform_factory(*transforms)
-    axes.plot(*place, **style, transform=edge, clip_on=False)
-    axes.annotate("∞", (place[0], place[1]), (4, 4), xycoords=edge, textcoords="offset points")
+def _mark_infinite(axes: Axes, points: DataFrame, edge: Series, style: dict[str, Any]) -> None:
+    """Mark points that are infinite in x or y at the edge, beyond all others."""
+    for place in points[["x", "y"]].clip(upper=edge, axis=1).to_numpy():
+        axes.plot(*place, **style)
+        axes.annotate("∞", place, (4, 4), textcoords="offset points")
 
 
 def _label_axes(axes: Axes, figure: SweepFigure, points: DataFrame) -> None:
     """Name the axes, and scale them."""
     if figure.curve is not None:
         axes.set(xlabel=AXES[figure.curve][0], ylabel=AXES[figure.curve][1])
-        ends = points.groupby("run")["x"].max()
-        if ends.max() >= _LOG_FROM * ends.min():  # lengths differ too much for a linear scale
-            axes.set_xscale("symlog", linthresh=1)
-            axes.xaxis.set_major_formatter("{x:,g}")
     else:
         axes.set_xlabel(axis_name(figure.x))
         ylabel = " · ".join(dict.fromkeys(map(axis_name, figure.y)))

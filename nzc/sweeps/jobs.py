@@ -29,7 +29,7 @@ JOBS = "jobs.json"
 
 
 def write_jobs(folder: Path, jobs: Iterable[Mapping[str, Any]]) -> None:
-    """Write a sweep's jobs, in order, before they run: the row, folder and overrides of each."""
+    """Write a sweep's jobs, in order, before they run: the row and the overrides of each."""
     text = json.dumps(list(map(masked_tree, jobs)))
     (folder / JOBS).write_text(text, encoding="utf-8")
 
@@ -47,15 +47,10 @@ def job_folders(folder: Path) -> dict[int, Path]:
 
     They are those of all planned jobs, or of the jobs of a search that have begun.
     """
-    folders: dict[int, Path] = {}
-    for number, job in enumerate(_planned(folder)):
-        folders[number] = folder / str(job["folder"])
-    if folders:
-        return folders
-    for path in folder.iterdir():
-        if path.name.isdecimal():
-            folders[int(path.name)] = path
-    return dict(sorted(folders.items()))
+    numbers: Iterable[int] = range(len(_planned(folder)))
+    if not numbers:
+        numbers = sorted(int(path.name) for path in folder.iterdir() if path.name.isdecimal())
+    return {number: folder / str(number) for number in numbers}
 
 
 def read_jobs(folder: Path, keys: Sequence[str] = ()) -> "DataFrame":

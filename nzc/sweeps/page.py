@@ -4,6 +4,7 @@ import math
 import shlex
 from base64 import b64encode
 from collections.abc import Iterable
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,6 @@ from pandas import DataFrame
 
 from nzc.runs.formatting import EPSILONS, heading, number
 from nzc.runs.layout import FIGURES, PAGE, as_typed
-from nzc.runs.metrics import unequal_classes
 from nzc.runs.result import RunResult, now
 from nzc.runs.summary import describe
 from nzc.storage.files import write_private
@@ -31,9 +31,6 @@ def write_page(sweep: Sweep) -> Path:
     jobs = _records(sweep.jobs)
     done = _records(sweep.done)
     typed = sweep.config.hydra.overrides
-    single = []
-    if sweep.config.hydra.runtime.choices.get("sweeps"):
-        single = ["hydra.mode=RUN"]  # the sweep file says MULTIRUN
     images = {}
     for figure in sweep.spec.figures:
         path = sweep.folder / FIGURES / f"{figure.name}.svg"
@@ -56,7 +53,6 @@ def write_page(sweep: Sweep) -> Path:
         title=sweep.name,
         spec=sweep.spec,
         command=_command([*as_typed(typed.hydra), *as_typed(typed.task)]),
-        commands=[_command([*job["overrides"], *single]) for job in jobs],
         jobs=jobs,
         done=sorted(done, key=lambda job: str(job["finished"])),
         table=sweep.table,
@@ -104,37 +100,18 @@ def summarise(
         finished += f" Best: **{tags['best']}** ({describe(RunResult.read(best['folder']))})."
     lines = [question, finished]
     if private:
-        table = sweep.table.markdown(gap="&ensp;")  # MLflow shows no space between columns
-        drawn = []
         for path in sorted((folder / FIGURES).glob("*.svg")):
             address = f"get-artifact?run_uuid={run}&path={FIGURES}/{path.name}"
-            drawn.append(f"![{path.name}]({address})")
-        room = _MOST - len("\n\n".join(["", *lines, *drawn]))
-        if len(table) > room:
-            table = table[: max(0, room - 30)].rpartition("\n")[0] + "\n… and more lines."
-        lines += [table.rstrip(), *drawn]
+            lines.append(f"![{path.name}]({address})")
+        lines.append(sweep.table.markdown())
     return masked("\n\n".join(filter(None, lines)))[:_MOST], values, tags
 
 
 def _best(done: list[dict[str, Any]]) -> dict[str, Any] | None:
-    """Return the job of the highest accuracy, then of the smallest ε published.
-
-    Of unequal classes it is the balanced accuracy. A job without a finite ε is the best only where
-    all are without.
-    """
-
-    def epsilon(job: dict[str, Any]) -> float:
-        published = job["epsilon.published"]
-        if published is None:
-            return math.inf
-        return float(published)
-
-    candidates = [job for job in done if math.isfinite(epsilon(job))] or done
-    fair = "accuracy"
-    if any(map(unequal_classes, candidates)):
-        fair = "metrics.balanced_accuracy"
-    for key in (fair, "label_accuracy"):
-        measured = [job for job in candidates if pandas.notna(job.get(key))]
+    """Return the job of the highest accuracy; one without a finite ε only where all are without."""
+    finite = [job for job in done if math.isfinite(job["epsilon.published"] or math.inf)]
+    for key in ("accuracy", "label_accuracy"):
+        measured = [job for job in finite or done if pandas.notna(job.get(key))]
         if measured:
-            return max(measured, key=lambda job: (job[key], -epsilon(job)))
+            return max(measured, key=itemgetter(key))
     return None

@@ -17,16 +17,9 @@ from pydantic import (
 )
 
 from nzc.runs.curves import AXES
-from nzc.runs.layout import as_typed, flatten
+from nzc.runs.layout import flatten
 from nzc.runs.result import result_keys
 from nzc.validation import InputError, from_pydantic, nearest
-
-#: What a command line may set without changing the experiment of a sweep file: how and where it
-#: runs, and its seeds.
-_MACHINERY = {
-    *("sweeps", "hydra", "paths", "tracking", "trainer", "figures", "metrics", "audit", "rng"),
-    *("objective", "root", "path", "labels", "seed", "parallel", "stacked", "only"),
-}
 
 
 @cache
@@ -97,6 +90,8 @@ class SweepFigure(_Entry):
     @model_validator(mode="after")
     def _complete(self) -> "SweepFigure":
         is_curve = self.curve and not self.keys
+        if self.curve not in {None, *AXES}:
+            raise ValueError(f"curve must be one of {', '.join(AXES)}")
         if not is_curve and not (self.x and self.y and not self.curve):
             raise ValueError("must have x and y, with by, or else curve")
         return self
@@ -149,16 +144,6 @@ def name_of(config: Any) -> str:
     return str(config.hydra.runtime.choices.get("sweeps") or "sweep")
 
 
-def changed_settings(config: Any) -> list[str]:
-    """Return the overrides of the command line that change the experiment of a sweep file."""
-    changed = []
-    for override in as_typed(config.hydra.overrides.task):
-        key = override.split("=")[0].lstrip("+~").replace("/", ".").split(".")
-        if _MACHINERY.isdisjoint((key[0], key[-1])):
-            changed.append(override)
-    return changed
-
-
 def check_keys(spec: SweepSpec, configs: Sequence[DictConfig]) -> list[InputError]:
     """Return what is wrong with the keys of rows, figures and columns.
 
@@ -169,7 +154,7 @@ def check_keys(spec: SweepSpec, configs: Sequence[DictConfig]) -> list[InputErro
     own_metrics = {".".join(key.split(".")[:2]) for key in settings if key.startswith("metrics.")}
     results = {*result_keys(), *own_metrics, "epsilon"}  # the paper's ε, whatever bound it is
     known = {*results, *settings, "run", "row"}
-    errors = _figure_errors(spec.figures)
+    errors: list[InputError] = []
 
     def require(place: str, key: str, value: Any, names: set[str], allowed: str) -> None:
         sections = tuple(filter(lambda name: name.endswith("."), names))
@@ -194,21 +179,6 @@ def _given_settings(configs: Iterable[DictConfig]) -> set[str]:
         tree = flatten(OmegaConf.to_container(config))  # type: ignore[arg-type]
         settings.update(key for key, value in tree.items() if value is not None)
     return settings
-
-
-def _figure_errors(figures: Iterable[SweepFigure]) -> list[InputError]:
-    """Return what is wrong with the names and curves of figures."""
-    errors = []
-    names = set()
-    for figure in figures:
-        if figure.curve not in {None, *AXES}:
-            place = f"sweep.figures.{figure.name}.curve"
-            errors.append(InputError(place, figure.curve, f"must be one of {', '.join(AXES)}"))
-        if figure.name in names:
-            allowed = "must be the name of one figure only"
-            errors.append(InputError("sweep.figures.name", figure.name, allowed))
-        names.add(figure.name)
-    return errors
 
 
 def _near(key: str, known: Iterable[str]) -> str:

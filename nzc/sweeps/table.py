@@ -21,7 +21,7 @@ from nzc.runs.layout import SWEEP, TABLE_CSV
 from nzc.runs.metrics import RECALL, Metrics, unequal_classes
 from nzc.storage.files import write_private
 from nzc.sweeps.jobs import read_jobs
-from nzc.sweeps.spec import changed_settings, name_of, spec_of
+from nzc.sweeps.spec import name_of, spec_of
 from nzc.validation import InputError
 
 #: Columns at the end of the table. The ledger's sums also count what came before a run, and the
@@ -51,11 +51,7 @@ class Sweep:
         drawn: list[str] = []
         for asked in self.spec.figures:
             drawn += asked.y
-        table = SweepTable(self.jobs, drawn, self.spec.columns, self.name)
-        changed = ", ".join(changed_settings(self.config))
-        if changed and any(row.paper for row in self.spec.rows):
-            table.notes.append(f"The paper's values are not for these settings: {changed}.")
-        return table
+        return SweepTable(self.jobs, drawn, self.spec.columns, self.name)
 
 
 class SweepTable:
@@ -111,36 +107,25 @@ class SweepTable:
         return lines
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        """Yield the table for a terminal; where it is too wide, a paragraph for each run.
-
-        No number is broken.
-        """
+        """Yield the table, its notes and its warnings for a terminal."""
         table = Table(title=self.title, title_style="bold")
-        words = " ".join(self.cells.index).split()
-        table.add_column("run", min_width=max(map(len, words), default=0))
-        for name, texts in self.cells.items():
-            width = max(map(len, [*texts, *str(name).split()]))
-            table.add_column(str(name), justify="right", width=width)
+        table.add_column("run")
+        for name in self.cells:
+            table.add_column(str(name), justify="right")
         for line in self.lines:
             table.add_row(*line)
-        if table.__rich_measure__(console, options).minimum <= options.max_width:
-            yield table
-        else:
-            for run, *texts in self.lines:
-                named = zip(self.cells, texts, strict=True)
-                yield Text(f"{run}\n{' · '.join(map(' '.join, named))}\n")
+        yield table
         for note in [*self.notes, *self.warnings]:
             yield Text(note, style="dim")
 
-    def rows(self, gap: str = "") -> list[str]:
-        """Return the rows of the table in Markdown; `gap` follows each cell but the last."""
-        between = f"{gap} | "
-        head, *lines = [f"| {between.join(line)} |" for line in [self.headings, *self.lines]]
+    def rows(self) -> list[str]:
+        """Return the rows of the table in Markdown."""
+        head, *lines = [f"| {' | '.join(line)} |" for line in [self.headings, *self.lines]]
         return [head, "| --- |" + " ---: |" * len(self.cells.columns), *lines]
 
-    def markdown(self, gap: str = "") -> str:
+    def markdown(self) -> str:
         """Return table, notes, warnings and failures in Markdown."""
-        parts = ["\n".join(self.rows(gap)), *self.notes]
+        parts = ["\n".join(self.rows()), *self.notes]
         parts.append("\n".join(map("- {}".format, [*self.warnings, *self.failures])))
         return "\n\n".join(filter(None, parts)) + "\n"
 
@@ -160,11 +145,8 @@ def failure_lines(jobs: DataFrame) -> list[str]:
     """Return a line for each different error of the jobs: how many, why, and which."""
     lines = []
     for why, members in jobs.groupby("error", sort=False):
-        noun = "jobs"
-        if len(members) == 1:
-            noun = "job"
-        which = f"{noun} {', '.join(map(str, members['job']))}: {some(members['name'], 3)}"
-        lines.append(f"{len(members)} {noun}: {why} ({which})")
+        which = f"{', '.join(map(str, members['job']))}: {some(members['name'], 3)}"
+        lines.append(f"{len(members)} of {len(jobs)} jobs: {why} (job {which})")
     return lines
 
 
@@ -176,11 +158,9 @@ def warning_lines(jobs: DataFrame) -> list[str]:
     texts = jobs.get("warnings", Series(dtype=object)).explode().dropna().astype(str)
     lines = []
     for _, alike in texts.groupby(texts.str.replace(r"\d[\d.,]*", "", regex=True), sort=False):
-        first = alike.iloc[0]
-        if alike.nunique() > 1:
-            first = f"for example: {first}"
         names = some(jobs["name"][alike.index.unique()], 3)
-        lines.append(f"{alike.index.nunique()} of {len(jobs)} runs ({names}) warn: {first}")
+        count = f"{alike.index.nunique()} of {len(jobs)} runs"
+        lines.append(f"{count} ({names}) warn: {alike.iloc[0]}")
     return lines
 
 

@@ -72,7 +72,7 @@ class VoteShape(NamedTuple):
 
 
 class Teachers(ABC):
-    """What every kind of teachers implements. Without a dataset, `splits` is None."""
+    """What every kind of teachers implements. Without a dataset, `splits` are empty."""
 
     needs_dataset = True  # whether they need a dataset to learn from
     needs_embedding = False  # whether they learn in a public representation
@@ -88,34 +88,30 @@ class Teachers(ABC):
         """
         return Adjacency()
 
-    def unit(self, splits: DataSplits | None) -> Unit:
+    def unit(self, splits: DataSplits) -> Unit:
         """Return the unit of privacy."""
-        if splits is not None and splits.labels_only:
+        if splits.labels_only:
             return "label"
-        if splits is not None and splits.groups is not None:
+        if splits.units.groups is not None:
             return "group"
         return "record"
 
-    def neighbours(self, splits: DataSplits | None) -> str:
+    def neighbours(self, splits: DataSplits) -> str:
         """Return in words when two private datasets are neighbours: one unit of privacy differs.
 
         The words are the same wherever the same is protected: only then can ε be added.
         """
-        assert splits is not None
         if splits.labels_only:
             return (
                 "the label of one record differs; the features of all records are public, "
                 "and nothing protects them"
             )
-        if splits.groups is None:
-            return (
-                "one record differs"
-                if splits.keys is None
-                else "one record differs, but keeps its name"
-            )
+        if splits.units.groups is None:
+            kept = "" if splits.units.keys is None else ", but keeps its name"
+            return f"one record differs{kept}"
         named = ""
-        if splits.grouped_by:
-            named = f" (one value of the {splits.grouped_by})"
+        if splits.units.grouped_by:
+            named = f" (one value of the {splits.units.grouped_by})"
         return f"all records of one group{named} are replaced by one or more others"
 
     def counted(self, splits: DataSplits) -> DataSplits:
@@ -123,7 +119,7 @@ class Teachers(ABC):
         return splits
 
     @abstractmethod
-    def check(self, splits: DataSplits | None) -> VoteShape:
+    def check(self, splits: DataSplits) -> VoteShape:
         """Return the shape of the votes. InputError: they cannot learn from these splits."""
 
     def check_training(  # noqa: B027
@@ -131,27 +127,25 @@ class Teachers(ABC):
     ) -> None:
         """Raise InputError where training would fail, as far as this is known before."""
 
-    def truth(self, splits: DataSplits | None) -> Ints | None:
+    def truth(self, splits: DataSplits) -> Ints | None:
         """Return the true labels [rows] of the rows that are voted on; None where none is known."""
-        assert splits is not None
         return splits.public.y
 
-    def private_digest(self, splits: DataSplits | None) -> str:
+    def private_digest(self, splits: DataSplits) -> str:
         """Return the digest by which the ledger identifies the private data."""
-        assert splits is not None
         return splits.private_digest
 
     @abstractmethod
     def train(
-        self, splits: DataSplits | None, store: PredictionStore, trainer: TrainerSettings
+        self, splits: DataSplits, store: PredictionStore, trainer: TrainerSettings
     ) -> AnyArray:
         """Return what `vote` counts, once computed: predictions [teachers, rows], or votes."""
 
     def train_worker(  # noqa: B027
-        self, splits: DataSplits | None, store: PredictionStore, trainer: TrainerSettings
+        self, splits: DataSplits, store: PredictionStore, trainer: TrainerSettings
     ) -> None:
         """Train this worker node's share of the teachers; by default there is none."""
 
-    def vote(self, splits: DataSplits | None, trained: AnyArray) -> VoteHistograms:
+    def vote(self, splits: DataSplits, trained: AnyArray) -> VoteHistograms:
         """Return the votes on every row that can be asked; by default `trained` are votes."""
         return VoteHistograms(trained, self.check(splits).teachers, self.truth(splits))

@@ -35,12 +35,11 @@ class Cells(Teachers):
             return OwnLabels(self.per_group)
         return OwnCells(self.per_group)
 
-    def check(self, splits: DataSplits | None) -> VoteShape:
-        assert splits is not None
-        if splits.groups is None and self.per_group > 1:
+    def check(self, splits: DataSplits) -> VoteShape:
+        if splits.units.groups is None and self.per_group > 1:
             allowed = "must be 1 where the dataset has no groups"
             raise InputError("per_group", self.per_group, allowed)
-        return VoteShape(len(splits.public), splits.classes, splits.units * self.per_group)
+        return VoteShape(len(splits.public), splits.classes, splits.unit_count * self.per_group)
 
     def counted(self, splits: DataSplits) -> DataSplits:
         """Return the splits with `per_group` records of each group, filled up with unknown ones.
@@ -48,37 +47,38 @@ class Cells(Teachers):
         So the number of records does not tell how many a group has, not even by how a processor
         rounds.
         """
-        if splits.groups is None:
+        if splits.units.groups is None:
             return splits
         names, first, sizes = np.unique(
-            np.sort(splits.groups), return_index=True, return_counts=True
+            np.sort(splits.units.groups), return_index=True, return_counts=True
         )
         start = (draw_by_key(names, self.seed, 6) % sizes.astype(np.uint64)).astype(np.int64)
         numbers = np.arange(self.per_group)
         places = (start[:, None] + numbers) % sizes[:, None]  # [groups, per_group], in the group
-        rows = np.argsort(splits.groups, kind="stable")[first[:, None] + places]
+        rows = np.argsort(splits.units.groups, kind="stable")[first[:, None] + places]
         labels = np.where(numbers < sizes[:, None], splits.private.y[rows], UNKNOWN)
         rows = rows.ravel()
-        return replace(
-            splits,
-            private=Records(splits.private.x[rows], labels.ravel()),
+        weights = splits.units.weights
+        units = replace(
+            splits.units,
             groups=np.repeat(names, self.per_group),
             keys=None,
-            weights=None if splits.weights is None else splits.weights[rows],
+            weights=None if weights is None else weights[rows],
         )
+        private = Records(splits.private.x[rows], labels.ravel())
+        return replace(splits, private=private, units=units)
 
     def train(
-        self, splits: DataSplits | None, store: PredictionStore, trainer: TrainerSettings
+        self, splits: DataSplits, store: PredictionStore, trainer: TrainerSettings
     ) -> AnyArray:
         """Return how many records of each class are nearest to each asked row, [rows, classes]."""
-        assert splits is not None
         assert splits.embedding is not None
         labels = splits.private.y
         asked = splits.embedding.public[splits.to_label]
         home = splits.to_label[nearest(splits.embedding.private, asked)]
         times = (labels != UNKNOWN).astype(np.int64)
-        if splits.weights is not None:
-            times *= splits.weights
+        if splits.units.weights is not None:
+            times *= splits.units.weights
         counts = np.zeros((len(splits.public), splits.classes), np.int64)
         np.add.at(counts, (home, labels), times)
         return counts

@@ -56,7 +56,7 @@ class TeacherEnsemble(LightningModule):
         self.public = torch.from_numpy(splits.public.x[splits.to_label])
         # The rows of a pass; None: all of a shard whose size names decide, because it must not
         # change another teacher.
-        self.even = min(map(len, shards)) if splits.names is None else None
+        self.even = min(map(len, shards)) if splits.units.names is None else None
 
     def train_dataloader(self) -> DataLoader[tuple[list[int], int]]:
         """Return (teachers, pass): a few teachers through all passes, then the next few.

@@ -54,7 +54,7 @@ class Ensemble(EnsembleSettings):
         shard_size = max(1, len(splits.private) // self.number(splits))
         rows = 1
         pass_size = None
-        if splits.names is None:
+        if splits.units.names is None:
             rows = min(2, shard_size % self.batch_size or self.batch_size)
             pass_size = rows
         x = torch.from_numpy(np.zeros((rows, *splits.private.x.shape[1:]), splits.private.x.dtype))
@@ -85,9 +85,8 @@ class Ensemble(EnsembleSettings):
         return request
 
     def train_worker(
-        self, splits: DataSplits | None, store: PredictionStore, trainer: TrainerSettings
+        self, splits: DataSplits, store: PredictionStore, trainer: TrainerSettings
     ) -> None:
-        assert splits is not None
         request = self.stored_request(splits, trainer)
         store.train_worker(request, lambda work: self.teach_missing(splits, trainer, work))
 

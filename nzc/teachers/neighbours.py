@@ -34,8 +34,7 @@ class Neighbours(Teachers):
     def adjacency(self, labels_only: bool = False) -> Sampled:
         return Sampled(self.sampling)
 
-    def check(self, splits: DataSplits | None) -> VoteShape:
-        assert splits is not None
+    def check(self, splits: DataSplits) -> VoteShape:
         if self.unit(splits) == "group":  # several of its records may vote
             allowed = (
                 "must be other teachers where the dataset has groups "
@@ -43,12 +42,12 @@ class Neighbours(Teachers):
             )
             raise InputError("_target_", type(self).__name__, allowed)
         positive("sampling", self.sampling)
-        sample = max(1, int(splits.units * self.sampling))
+        sample = max(1, int(splits.unit_count * self.sampling))
         whole("count", self.count, 1, sample, "(the expected size of a sample)")
         return VoteShape(len(splits.public), splits.classes, self.count)
 
     def train(
-        self, splits: DataSplits | None, store: PredictionStore, trainer: TrainerSettings
+        self, splits: DataSplits, store: PredictionStore, trainer: TrainerSettings
     ) -> AnyArray:
         """Return the votes [rows, classes] on the asked rows.
 
@@ -56,7 +55,6 @@ class Neighbours(Teachers):
         """
         from randomgen import ChaCha
 
-        assert splits is not None
         assert splits.embedding is not None
         assert splits.coins is not None or self.sampling == 1
         key = 0 if splits.coins is None else int.from_bytes(splits.coins.tobytes(), "little")

@@ -19,7 +19,7 @@ from nzc.teachers.base import Teachers, VoteHistograms, VoteShape
 from nzc.training.optimizer import OptimizerSettings
 from nzc.training.trainer import TrainerSettings
 from nzc.types import AnyArray, Ints
-from nzc.validation import InputError, whole
+from nzc.validation import whole
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -27,14 +27,12 @@ class ShardedTeachers(Teachers):
     """`count` teachers, one per shard. These fields and the data alone decide their predictions.
 
     count     None: one for so many private records, or groups, as `records` says
-    stratify  every shard has the classes in equal proportions (see `partition`)
     parallel  how many are trained at once
     label     which public rows each teacher labels: all, or the rows of this run only
     """
 
     count: Count | None
     seed: CountOrZero
-    stratify: bool = False
     parallel: Count | None = None
     label: Literal["all", "asked"] = "all"
     records: Count = 1
@@ -69,37 +67,31 @@ class ShardedTeachers(Teachers):
             request["source"] = source_digest(module)
         return request
 
-    def neighbours(self, splits: DataSplits | None) -> str:
-        words = super().neighbours(splits)
-        if self.stratify:
-            words += " in its features and keeps its label"
-        return words
-
-    def check(self, splits: DataSplits | None) -> VoteShape:
-        assert splits is not None
-        if self.stratify and (splits.labels_only or splits.names is not None):
-            allowed = "must be false where labels are private, or names decide who has a record"
-            raise InputError("stratify", True, allowed)
+    def check(self, splits: DataSplits) -> VoteShape:
         count = self.number(splits)
-        whole("count", count, 1, splits.units, f"(one private {self.unit(splits)} each)")
+        whole("count", count, 1, splits.unit_count, f"(one private {self.unit(splits)} each)")
         return VoteShape(len(splits.public), splits.classes, count)
 
     def number(self, splits: DataSplits) -> int:
         """Return how many teachers there are."""
         if self.count is not None:
             return self.count
-        return max(1, splits.units // self.records)
+        return max(1, splits.unit_count // self.records)
 
     def shards(self, splits: DataSplits) -> list[Ints]:
         """Return the rows of the private split that each teacher learns from."""
         count = self.number(splits)
-        labels = splits.private.y
-        return partition(labels, count, self.seed, self.stratify, splits.names, splits.weights)
+        return partition(
+            len(splits.private),
+            count,
+            self.seed,
+            splits.units.names,
+            splits.units.weights,
+        )
 
     def train(
-        self, splits: DataSplits | None, store: PredictionStore, trainer: TrainerSettings
+        self, splits: DataSplits, store: PredictionStore, trainer: TrainerSettings
     ) -> AnyArray:
-        assert splits is not None
         request = self.stored_request(splits, trainer)
         return store.fetch(request, lambda work: self.teach(splits, trainer, work))
 
@@ -127,8 +119,7 @@ class ShardedTeachers(Teachers):
     ) -> None:
         """Write the predictions [rows to label] of every `missing` teacher i to `work`/i.npz."""
 
-    def vote(self, splits: DataSplits | None, trained: AnyArray) -> VoteHistograms:
-        assert splits is not None
+    def vote(self, splits: DataSplits, trained: AnyArray) -> VoteHistograms:
         votes = np.zeros((len(splits.public), splits.classes), np.int64)
         votes[splits.to_label] = count_votes(trained, splits.classes)
         return super().vote(splits, votes)
@@ -178,35 +169,31 @@ def without_records(count: int, classes: int) -> Ints:
 
 
 def partition(
-    labels: Ints,
+    rows: int,
     count: int,
     seed: int,
-    stratify: bool,
     names: Ints | None = None,
     weights: Ints | None = None,
 ) -> list[Ints]:
     """Return `count` disjoint shards of all row numbers, whose sizes differ by at most one row.
 
-    Plain: by row number only, so a changed record changes one shard. Stratified: class by class, so
-    neighbouring datasets are those in which a record keeps its label. With names [rows], keys of
-    records or groups: a hash of seed and key decides the teacher, and whatever becomes of one name,
-    all others reach the same teachers in the same order; such shards differ in size, and may be
-    empty. With weights [rows] so many teachers learn from a row; those of a smaller weight are the
-    first of a larger one, and shards overlap.
+    They are drawn by row number only, so a changed record changes one shard. With names [rows],
+    keys of records or groups: a hash of seed and key decides the teacher, and whatever becomes of
+    one name, all others reach the same teachers in the same order; such shards differ in size, and
+    may be empty. With weights [rows] so many teachers learn from a row; those of a smaller weight
+    are the first of a larger one, and shards overlap.
     """
     if names is None:
-        order = np.random.default_rng([seed, 1]).permutation(len(labels))
-        if stratify:
-            order = order[np.argsort(labels[order], kind="stable")]
+        order = np.random.default_rng([seed, 1]).permutation(rows)
         return [np.sort(order[teacher::count]) for teacher in range(count)]
     if weights is None:
         weights = np.ones_like(names)
-    rows = [np.arange(len(names))]
+    copies = [np.arange(rows)]
     draws = [draw_by_key(names, seed, 1)]
     for copy in range(1, int(weights.max())):
-        rows.append(np.flatnonzero(weights > copy))
-        draws.append(draw_by_key(names[rows[-1]], seed, 1, copy))
-    dealt = np.concatenate(rows)
+        copies.append(np.flatnonzero(weights > copy))
+        draws.append(draw_by_key(names[copies[-1]], seed, 1, copy))
+    dealt = np.concatenate(copies)
     teacher = (np.concatenate(draws) % np.uint64(count)).astype(np.int64)
     order = np.lexsort((names[dealt], teacher))
     return np.split(dealt[order], np.bincount(teacher, minlength=count).cumsum()[:-1])

@@ -38,7 +38,7 @@ class Sklearn(ShardedTeachers):
     estimator: Any
     code = (__name__, *ShardedTeachers.code)
 
-    def check(self, splits: DataSplits | None) -> VoteShape:
+    def check(self, splits: DataSplits) -> VoteShape:
         from sklearn.base import RegressorMixin
 
         is_classifier = hasattr(self.estimator, "predict")

@@ -1,6 +1,6 @@
 """Records as vectors: each adds its features to the column of its class, in one matrix of sums."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -55,6 +55,12 @@ class PrivateSums:
     most: float | None = None
     labels_only: bool = False
 
+    def of_persons(self, names: Ints, most: float | None) -> "PrivateSums":
+        """Return the sums of persons, by the names [records] of whom a record is about."""
+        _, first, persons = np.unique(names, return_index=True, return_inverse=True)
+        weights = None if self.weights is None else self.weights[first]
+        return replace(self, persons=persons, weights=weights, most=most)
+
     def class_counts(self) -> Ints:
         """Return the sum of the units' class counts, each cut to the length `most`, [classes]."""
         one_hot = np.eye(self.classes)[self.labels]
@@ -73,6 +79,16 @@ class PrivateSums:
             longest = float(np.linalg.norm(code, axis=1).max())
         reach = code_reach(code, self.labels_only)
         return self._sum(self._bounded, code[self.labels], reach, longest)
+
+    @property
+    def least(self) -> int:
+        """How many records there are for sure, or units if these are averaged: a public fact."""
+        return self._units
+
+    @property
+    def known(self) -> bool:
+        """Whether there are exactly so many."""
+        return self.most is None and self.weights is None
 
     @cached_property
     def _bounded(self) -> Floats:

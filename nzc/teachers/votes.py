@@ -38,10 +38,10 @@ class VoteFile(Teachers):
     def adjacency(self, labels_only: bool = False) -> Adjacency:
         return Adjacency() if self.count is None else Abstentions(self.count)
 
-    def unit(self, splits: DataSplits | None) -> Unit:
+    def unit(self, splits: DataSplits) -> Unit:
         return "teacher"
 
-    def neighbours(self, splits: DataSplits | None) -> str:
+    def neighbours(self, splits: DataSplits) -> str:
         differs = "one teacher votes differently"
         if self.count is not None:
             differs += ", or abstains on other rows"
@@ -68,34 +68,34 @@ class VoteFile(Teachers):
             raise InputError("labels", self.labels, allowed)
         return labels.astype(np.int64)
 
-    def check(self, splits: DataSplits | None) -> VoteShape:
+    def check(self, splits: DataSplits) -> VoteShape:
         rows, classes = self._on_public(splits).shape
-        if splits is not None and splits.labels_only:
+        if splits.labels_only:
             allowed = (
                 "must not be given with dataset.unit=label: the labels behind the votes are unknown"
             )
             raise InputError("path", self.path, allowed)
-        if splits is not None and classes != splits.classes:
+        if not splits.is_empty and classes != splits.classes:
             allowed = f"must have the dataset's {splits.classes} classes, not {classes}"
             raise InputError("path", self.path, allowed)
         return VoteShape(rows, classes, self.count or int(self._votes[:1].sum()))
 
-    def truth(self, splits: DataSplits | None) -> Ints | None:
-        if splits is None:
+    def truth(self, splits: DataSplits) -> Ints | None:
+        if splits.is_empty:
             return self._labels
         return splits.public.y[: len(self._on_public(splits))]
 
-    def private_digest(self, splits: DataSplits | None) -> str:
+    def private_digest(self, splits: DataSplits) -> str:
         return sha256(self._votes.tobytes()).hexdigest()  # the private records are not known here
 
     def train(
-        self, splits: DataSplits | None, store: PredictionStore, trainer: TrainerSettings
+        self, splits: DataSplits, store: PredictionStore, trainer: TrainerSettings
     ) -> AnyArray:
         return self._on_public(splits)
 
-    def _on_public(self, splits: DataSplits | None) -> Ints:
+    def _on_public(self, splits: DataSplits) -> Ints:
         """Return the votes on the rows that can be asked."""
-        if splits is None:
+        if splits.is_empty:
             return self._votes
         rows = len(splits.private) + len(splits.public) + len(splits.test)
         if splits.file_rows is not None and len(self._votes) >= rows:

@@ -4,7 +4,6 @@ import json
 import logging
 import math
 from collections.abc import Mapping
-from contextlib import suppress
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Protocol
@@ -64,7 +63,7 @@ class Recorder:
     def __init__(self, settings: Destination) -> None:
         self.settings = settings
         self.private = settings.private
-        self.uri = settings.uri if settings.file is None else address_of(settings.file)
+        self.uri = settings.uri if settings.file is None else _address_of(settings.file)
         self.run = ""  # id of the open run
         self.begun = 0  # when it began, in milliseconds since 1970
         self.sent = 0  # how many lines of its learning curves were sent
@@ -255,7 +254,7 @@ def create_database(file: Path) -> None:
         if not file.exists():
             # A new name, because MLflow keeps those that it has opened.
             partial = file.with_name(f".{file.name}.{uuid4().hex}.partial")
-            MlflowClient(tracking_uri=address_of(partial)).search_experiments(max_results=1)
+            MlflowClient(tracking_uri=_address_of(partial)).search_experiments(max_results=1)
             partial.rename(file)
         lock.unlink(missing_ok=True)  # whoever waits for it finds the database
 
@@ -277,13 +276,8 @@ def _curve_lines(folder: Path) -> list[str]:
     return file.read_text(encoding="utf-8").rpartition("\n")[0].splitlines()[1:]
 
 
-def address_of(file: Path) -> str:
-    """Return the address of an SQLite database. InputError: SQLAlchemy has none for this path."""
-    from sqlalchemy import URL, make_url  # takes a quarter of a second to import
+def _address_of(file: Path) -> str:
+    """Return the address of an SQLite database."""
+    from sqlalchemy import URL  # takes a quarter of a second to import
 
-    with suppress(UnicodeEncodeError):
-        address = URL.create("sqlite", database=str(file)).render_as_string(hide_password=False)
-        if make_url(address).database == str(file):
-            return address
-    allowed = "must be a path in UTF-8, and without ? before SQLAlchemy 2.1"
-    raise InputError("tracking.uri", file, allowed)
+    return URL.create("sqlite", database=str(file)).render_as_string(hide_password=False)

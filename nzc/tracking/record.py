@@ -20,7 +20,7 @@ from uuid import uuid4
 
 from filelock import BaseFileLock, FileLock
 
-from nzc.runs.layout import LEARNING_CURVES, LOCK, RECORD, RESULT
+from nzc.runs.layout import LEARNING_CURVES, LOCK, RECORD
 from nzc.storage.files import write_private
 from nzc.tracking.settings import MLflow
 from nzc.validation import InputError, in_a_line, masked
@@ -143,22 +143,9 @@ def send(folder: Path, tracker: MLflow) -> None:
     with _lock(folder).acquire(timeout=0):
         record = read_record(folder)
         if record["ended"] is None:
-            _write(folder, _end_of_killed(folder, record["begun"]))
+            _write(folder, {"ended": "KILLED", "until": _now()})
         tracker.recorder.close(folder, _open(folder, tracker))
         _write(folder, {"sent": True})
-
-
-def _end_of_killed(folder: Path, begun: int) -> dict[str, Any]:
-    """Return how a run whose process was killed ended, and when: nobody knows, so now.
-
-    It is whole where it has written its result: not one of an earlier run in this folder.
-    """
-    result = folder / RESULT
-    if result.is_file():
-        written = int(1000 * result.stat().st_mtime)
-        if written >= begun:
-            return {"ended": "FINISHED", "until": written}
-    return {"ended": "KILLED", "until": _now()}
 
 
 def unsent(root: Path) -> list[Path]:

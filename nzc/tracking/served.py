@@ -6,10 +6,10 @@ from typing import Any
 import pandas as pd
 from mlflow.exceptions import MlflowException
 
-from nzc.students.exported import Student
+from nzc.students.exported import ExportedStudent
 
 
-class Served(Student):
+class Served(ExportedStudent):
     """A student that refuses unknown columns: else a misspelt one would count as missing."""
 
     def predict(self, records: Any, params: Any = None) -> pd.DataFrame:
@@ -30,6 +30,6 @@ class Served(Student):
             raise ValueError(f"there is no column {names}; the columns are {', '.join(known)}")
 
 
-def _load_pyfunc(path: str) -> Student:
+def _load_pyfunc(path: str) -> ExportedStudent:
     """Return the student; MLflow calls this."""
     return Served(path)

@@ -1,9 +1,7 @@
 """MLflow as tracker: its settings, and what is known without its import, which takes seconds."""
 
 import os
-import sqlite3
 import sys
-from contextlib import closing, suppress
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -70,11 +68,7 @@ class MLflow:
             self.recorder.check_model_name(self.register)
         if self.file is None:
             self.recorder.check_server(experiment)
-            return
         self._require_database()
-        location = _artifacts_of(self.file, experiment)
-        if location is not None:
-            self.require_artifacts(experiment, location)
 
     def require_artifacts(self, experiment: str, location: str) -> None:
         """Raise InputError where a local database keeps the experiment's artifacts elsewhere."""
@@ -102,22 +96,6 @@ class MLflow:
             why = f"is set, but not followed: {self.uri} records this"
             typed = "type 'tracking.uri=${oc.env:MLFLOW_TRACKING_URI}' to record it there"
             print(f"nzc: {one_line(f'MLFLOW_TRACKING_URI {why}; {typed}')}", file=sys.stderr)
-
-
-def _artifacts_of(database: Path, experiment: str) -> str | None:
-    """Return where MLflow's database keeps an experiment's artifacts; None: it does not know it.
-
-    MLflow's own answer would take seconds. It asks again before it records anything.
-    """
-    if not database.is_file():
-        return None
-    address = f"{database.as_uri()}?mode=ro"
-    query = "SELECT artifact_location FROM experiments WHERE name = ?"
-    with suppress(sqlite3.Error), closing(sqlite3.connect(address, uri=True)) as connection:
-        found = connection.execute(query, (experiment,)).fetchone()
-        if found is not None:
-            return str(found[0])
-    return None
 
 
 def _is_database(file: Path) -> bool:

@@ -3,7 +3,7 @@
 import logging
 import os
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from copy import deepcopy
 from datetime import timedelta
 from functools import partial
@@ -13,7 +13,7 @@ from nzc.validation import InputError, in_a_line, not_negative, one_of, whole
 
 if TYPE_CHECKING:
     from lightning_fabric.plugins.environments.lightning import LightningEnvironment
-    from pytorch_lightning import Callback, LightningModule, Trainer
+    from pytorch_lightning import LightningModule, Trainer
     from torch import Tensor
 
 #: Weights stay float32, like the rows.
@@ -42,7 +42,7 @@ _BY_HAND = "it needs an optimiser that Lightning steps, and students step their 
 #: Callbacks of Lightning that would fail, or do nothing, in the fit of a student: one epoch of its
 #: own optimiser.
 _NO_CALLBACKS = {
-    "EarlyStopping": "student.validation and student.patience stop a fit early",
+    "EarlyStopping": "a fit has one epoch, of student.steps",
     "StochasticWeightAveraging": "student.average averages weights",
     "WeightAveraging": "student.average averages weights",
     "LearningRateMonitor": _BY_HAND,
@@ -150,7 +150,6 @@ class TrainerSettings:
         name: str,
         total: int | None = None,
         ranks: bool = False,
-        callbacks: Sequence["Callback"] = (),
         **options: Any,
     ) -> None:
         """Fit `module` in this process, on one device, as student and representation are.
@@ -163,12 +162,12 @@ class TrainerSettings:
         """
         from nzc.training.callbacks import Progress
 
-        usual = [Progress(name, self.progress, total), *callbacks]
+        progress = Progress(name, self.progress, total)
         if ranks:
-            trainer = self._trainer(callbacks=usual, num_nodes=self.nodes, **options)
+            trainer = self._trainer(callbacks=[progress], num_nodes=self.nodes, **options)
         else:
             own = self._own_options()
-            own["callbacks"] = [*usual, *own["callbacks"]]
+            own["callbacks"] = [progress, *own["callbacks"]]
             if not module.automatic_optimization:
                 # Then the module itself calls `clip`, and Lightning would refuse.
                 own["gradient_clip_val"] = None

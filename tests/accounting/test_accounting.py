@@ -1,15 +1,13 @@
 """Every ε of a run: through the command, from query to query, within a budget, in the ledger."""
 
-from pathlib import Path
-
 import numpy as np
 import presets
 import pytest
 from conftest import VOTES, Command, Nzc
 
 from nzc.accounting.cost import Cost, cost_curve
-from nzc.accounting.rdp import ORDERS, cks, to_epsilon
-from nzc.mechanisms import ABSTAIN, GroundTruth, NoisyArgmax, NoNoise
+from nzc.accounting.rdp import to_epsilon
+from nzc.mechanisms import ABSTAIN, NoisyArgmax
 
 FILE = [*VOTES, "teachers.path=votes.npy"]
 DELTA = 1e-5
@@ -29,8 +27,6 @@ def test_every_epsilon_in_its_place(nzc: Nzc) -> None:
     assert epsilon["exact"] < epsilon["ledger_total"]
     epsilon = nzc(*run, "bound=sanitised").result["epsilon"]
     assert epsilon["theorem"] < epsilon["sanitised"] == epsilon["published"]
-    other = nzc(*run, "bound=sanitised", "sanitise.order=3", "sanitise.beta=0.2").result["epsilon"]
-    assert epsilon["sanitised"] != other["sanitised"]
 
 
 def test_nzc_claims_nothing_costs_everything_and_is_caught(nzc: Nzc) -> None:
@@ -38,7 +34,7 @@ def test_nzc_claims_nothing_costs_everything_and_is_caught(nzc: Nzc) -> None:
     assert epsilon["claimed"] < 1e-7
     assert epsilon["data_independent"] == "inf"
     # log of half the trials over 3.69: all that so many trials can show
-    assert epsilon["audited"] > 7
+    assert epsilon["audited"] > 7.8
 
 
 def _asked(name: str, queries: int) -> tuple[NoisyArgmax, np.ndarray, np.ndarray]:
@@ -59,62 +55,22 @@ def _rough(cost: Cost, exact: float) -> dict[str, float]:
     return {name: epsilon for name, epsilon in epsilons.items() if epsilon is not None}
 
 
-@pytest.mark.parametrize("name", presets.MECHANISMS)
+@pytest.mark.parametrize("name", ["gnmax", "gumbel", "confident", "sparse_stable"])
 def test_every_point_of_the_curve_is_a_shorter_run(name: str) -> None:
-    mechanism, votes, labels = _asked(name, 40)
+    mechanism, votes, labels = _asked(name, 20)
     answered = labels != ABSTAIN
     released, curves = cost_curve([(mechanism.cost(votes, labels, None), answered)], DELTA, 2)
-    assert released.tolist() == [answered[:20].sum(), answered.sum()]
-    for point, end in enumerate((20, 40)):
+    assert released.tolist() == [answered[:10].sum(), answered.sum()]
+    for point, end in enumerate((10, 20)):
         cost = mechanism.cost(votes[:end], labels[:end], None)
         shorter = _rough(cost, to_epsilon(cost.rdp, DELTA - cost.delta_cost)[0])
         found = {key: values[point] for key, values in curves.items()}
         assert found == pytest.approx(shorter, rel=0.02)  # a run looks beyond the grid of orders
 
 
-def test_the_curve_of_rounds_goes_on_where_a_round_ended() -> None:
-    rounds = []
-    for name, queries in (("confident", 30), ("gnmax", 10)):
-        mechanism, votes, labels = _asked(name, queries)
-        rounds.append((mechanism.cost(votes, labels), labels != ABSTAIN))
-    released, curves = cost_curve(rounds, DELTA, 40)
-    assert released[-1] == rounds[0][1].sum() + 10
-    assert (np.diff(released)[30:] == 1).all()
-    both = rounds[0][0] + rounds[1][0]
-    whole = _rough(both, cks(both.rdp(ORDERS), ORDERS, DELTA).min())
-    assert {key: values[-1] for key, values in curves.items()} == pytest.approx(whole, rel=1e-3)
-    for values in curves.values():
-        assert (np.diff(values) >= 0).all()
-
-
-def test_the_curve_of_what_has_no_bound_and_no_law() -> None:
-    votes = np.array([[9, 2, 1], [9, 2, 1], [5, 5, 2], [9, 2, 1]])
-
-    def curves(mechanism: NoisyArgmax | GroundTruth) -> dict[str, np.ndarray]:
-        cost = mechanism.cost(votes, votes.argmax(1))
-        return cost_curve([(cost, np.ones(4, bool))], DELTA, 4)[1]
-
-    assert curves(NoisyArgmax(NoNoise()))["exact"].tolist() == [0, 0, np.inf, np.inf]
-    truth = curves(GroundTruth())
-    assert truth.keys() == {"data_independent"}
-    assert np.isinf(truth["data_independent"]).all()
-
-
-@pytest.mark.parametrize(
-    "aggregator",
-    [
-        ["aggregator=gnmax", "aggregator.sigma=40"],
-        ["aggregator=gumbel", "aggregator.gamma=0.02"],
-        [
-            "aggregator=confident",
-            "aggregator.threshold=40",
-            "aggregator.sigma1=20",
-            "aggregator.sigma=20",
-        ],
-    ],
-    ids=lambda aggregator: aggregator[0],
-)
-def test_a_budget_is_never_passed(nzc: Nzc, aggregator: list[str]) -> None:
+def test_a_budget_is_never_passed(nzc: Nzc) -> None:
+    noise = ["aggregator.threshold=40", "aggregator.sigma1=20", "aggregator.sigma=20"]
+    aggregator = ["aggregator=confident", *noise]
     whole = nzc(*FILE, *aggregator).result
     assert whole["refused"] == 0
     budget = whole["epsilon"]["data_independent"] / 2
@@ -129,41 +85,37 @@ def test_the_ledger_adds_releases_and_knows_repeats(nzc: Nzc) -> None:
     def total(*arguments: str) -> float:
         return nzc(*FILE, *arguments).result["epsilon"]["ledger_total"]
 
-    once = total("aggregator=lnmax")
-    assert total("aggregator=lnmax") == once
-    twice = total("aggregator=lnmax", "seed=1")
-    assert once < twice < 2 * once
-    assert total("aggregator=gnmax") > twice
-    assert total("aggregator=lnmax", "paths.store=elsewhere") == once
-    assert Path(".nzc/ledger.db").stat().st_mode & 0o077 == 0
+    np.save("votes.npy", np.load("votes.npy")[:10])
+    once = total("aggregator=gumbel")
+    assert total("aggregator=gumbel") == once
+    assert once < total("aggregator=gumbel", "seed=1") < 2 * once
+    assert total("aggregator=gumbel", "paths.store=elsewhere") == once
     np.save("votes.npy", np.array([[25, 25]]))  # another dataset, with a tie
-    assert total("aggregator=lnmax") < once
+    assert total("aggregator=gumbel") < once
     assert total("aggregator=plurality") == "inf"
 
 
 def test_trials_do_not_count_as_releases(nzc: Nzc, command: Command) -> None:
     def run(gamma: float, *arguments: str) -> dict[str, float]:
-        ran = nzc(*FILE, "aggregator=lnmax", f"aggregator.gamma={gamma}", *arguments)
+        ran = nzc(*FILE, "aggregator=lnmax", f"aggregator.gamma={gamma}", "queries=10", *arguments)
         costs = ran.result["epsilon"]
         assert costs["exact"] <= costs["ledger_released"] <= costs["ledger_total"]
         return costs | {"trials": ran.result["ledger_trials"]}
 
-    first = run(0.02)
+    first = run(0.1)
     costly = run(0.5)
-    again = run(0.02)
-    released = run(0.02, "rng=system")
-    sanitised = run(0.02, "rng=system", "bound=sanitised")
+    again = run(0.1)
+    sanitised = run(0.1, "rng=system", "bound=sanitised")
     assert first["ledger_released"] == first["ledger_total"] == again["ledger_released"]
     assert first["ledger_total"] < costly["ledger_released"] < costly["ledger_total"]
     assert again["ledger_total"] == costly["ledger_total"]
-    assert first["ledger_released"] <= released["ledger_released"]
-    assert released["ledger_released"] < sanitised["ledger_released"] < costly["exact"]
-    trials = [costs["trials"] for costs in (first, costly, again, released, sanitised)]
-    assert trials == [0, 1, 1, 2, 2]
+    assert first["ledger_released"] < sanitised["ledger_released"] < sanitised["ledger_total"]
+    trials = [costs["trials"] for costs in (first, costly, again, sanitised)]
+    assert trials == [0, 1, 1, 2]
 
     assert command("store", "--forget")[0] == 2
     assert command("store", "--forget", "--yes")[0] == 0
-    assert command("store", "--forget", "--yes")[1] == "nothing to forget\n"
-    after = run(0.02)
+    assert "forgot 0 trials" in command("store", "--forget", "--yes")[1]
+    after = run(0.1)
     assert after["ledger_released"] == after["ledger_total"] > sanitised["ledger_released"]
     assert after["trials"] == 0

@@ -7,7 +7,6 @@ from scipy.stats import binom, norm
 import nzc
 from nzc.accounting.audit import Contradiction, audit, lower_bound, worst_pair
 from nzc.accounting.gaussian import gaussian
-from nzc.mechanisms.sparse_vector import SparseScreen
 
 #: The law of the plurality.
 certain = nzc.NoisyArgmax(nzc.NoNoise()).log_law
@@ -26,12 +25,6 @@ def test_lower_bound_is_above_the_truth_in_at_most_one_in_twenty(stay):
     bounds = [lower_bound(bit(stay), bit(1 - stay), 600, 1e-5, rng) for _ in range(runs)]
     assert np.sum(np.array(bounds) > truth) <= binom.ppf(1 - 1e-6, runs, 0.05)
     assert np.median(bounds) >= 0.5 * truth
-
-
-def _evidence(log_law, pair):
-    """The log-likelihood ratio of labels by their law."""
-    p, q = np.maximum(log_law(np.stack(pair)), -700)
-    return lambda labels: (p - q)[labels]
 
 
 def test_gnmax_stays_below_its_bound_and_finds_most_of_what_the_trials_can_show():
@@ -59,15 +52,6 @@ def test_a_sampler_with_less_noise_than_is_charged_fails_loudly(monkeypatch):
         nzc.audit(nzc.GNMax(40), 250, 2, 100, rng=np.random.default_rng(4))
 
 
-@pytest.mark.parametrize("trials", [1000, 10_000, 100_000])
-def test_nzc_leaks_as_much_as_the_trials_can_show(trials):
-    release = nzc.NZC(c=1e100, gamma=0.05).release
-    pair = worst_pair(certain, 250, 10)
-    rng = np.random.default_rng(5)
-    found = audit(release, _evidence(certain, pair), pair, 1, trials, 1e-5, rng)
-    assert found == pytest.approx(np.log(trials / 2 / -np.log(0.025)), abs=0.02)
-
-
 @pytest.mark.parametrize(
     ("teachers", "classes"), [(1, 2), (2, 3), (3, 2), (7, 150), (250, 10), (5000, 3)]
 )
@@ -91,7 +75,6 @@ MECHANISMS = [
     (nzc.Gumbel(0.3), 10),
     (nzc.PermuteAndFlip(0.3), 10),
     (nzc.Confident(threshold=30, sigma1=4, sigma=3), 10),
-    (nzc.Stable(threshold=6, sigma1=1.5), 1),
     (nzc.Stable(threshold=18, sigma1=4), 10),
     (nzc.NZC(c=2, gamma=0.3, sensitivity="global"), 10),
     (nzc.NZC(c=1, gamma=0.2), 5),
@@ -99,54 +82,13 @@ MECHANISMS = [
     (nzc.NZC(c=1, gamma=0.2, sensitivity="smooth", beta=0.1), 5),
     (nzc.NZCGaussian(c=1, sigma=4), 5),
     (nzc.Interactive(threshold=10, sigma1=2, sigma=2, confidence=0.9), 5),
-    (nzc.NoisyArgmax(nzc.NoNoise(), screen=SparseScreen(8.0, sigma1=3.0, cutoff=5)), 40),
 ]
-
-
-def _pairs(mechanism, law):
-    """The worst pair, and pairs around the screen's threshold.
-
-    The worst pair of a stable screen tells much, but too rarely for an audit.
-    """
-    if mechanism.screen is None:
-        return [worst_pair(law, TEACHERS, CLASSES)]
-    threshold = round(mechanism.screen.threshold)
-    middle = TEACHERS // 2 + threshold
-    tops = [*range(middle - 3, middle + 4), TEACHERS - threshold, TEACHERS - threshold + 1]
-    largest = range(threshold - 3, threshold + 4)
-    pairs = [worst_pair(law, TEACHERS, CLASSES, largest)]
-    for top in tops:
-        if top <= TEACHERS:
-            votes = np.array([top, TEACHERS - top, 0])
-            pairs.append((votes, votes - np.array([1, -1, 0])))
-    return pairs
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("mechanism", "queries"), MECHANISMS, ids=str)
 def test_no_audit_is_above_what_is_published(mechanism: nzc.NoisyArgmax, queries: int) -> None:
-    """A run ends where its screen ends it.
-
-    A student is certain of class 0, and the teachers' disagreement with it is near the threshold.
-    """
-
-    def probs(votes: np.ndarray) -> np.ndarray | None:
-        if not isinstance(mechanism.screen, nzc.InteractiveScreen):
-            return None
-        return np.broadcast_to([1.0, 0.0, 0.0], votes.shape)
-
-    def law(votes: np.ndarray) -> np.ndarray:
-        return mechanism.log_law(votes, probs(votes))
-
-    def draw(votes: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-        labels = mechanism.draw(votes, rng, probs(votes)).reshape(-1, queries)
-        reports = getattr(mechanism.screen, "cutoff", queries + 1)
-        return np.where(np.cumsum(labels == -1, axis=1) >= reports, -1, labels).ravel()
-
     rng = np.random.default_rng(0)
-    found = max(
-        audit(draw, _evidence(law, pair), pair, queries, 100_000, DELTA, rng)
-        for pair in _pairs(mechanism, law)
-    )
+    found = nzc.audit(mechanism, TEACHERS, CLASSES, queries, 100_000, DELTA, rng)
     assert found <= mechanism.promise(queries, queries).data_independent(DELTA)
     assert queries > 1 or found > 0

@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 
 import nzc
-from nzc.accounting.composition import _shifted
 from nzc.accounting.rdp import to_epsilon
 
 
@@ -50,11 +49,11 @@ def _case(seed: int) -> tuple[nzc.NoisyArgmax, np.ndarray, float]:
 
 
 @pytest.mark.parametrize(
-    "first", [0, *(pytest.param(n, marks=pytest.mark.slow) for n in range(20, 300, 20))]
+    "seeds", [range(6), pytest.param(range(6, 300), marks=pytest.mark.slow)], ids=len
 )
-def test_full_enumeration_lies_between_the_bounds(first: int) -> None:
+def test_full_enumeration_lies_between_the_bounds(seeds: range) -> None:
     gaps = []
-    for seed in range(first, first + 20):
+    for seed in seeds:
         mechanism, votes, delta = _case(seed)
         found = mechanism.cost(votes, np.zeros(len(votes), int)).epsilon(delta)
         true = _enumerated(mechanism, votes, delta)
@@ -69,7 +68,7 @@ def test_full_enumeration_lies_between_the_bounds(first: int) -> None:
     nzc.GNMax(0.1), nzc.GNMax(0.06), nzc.LNMax(30.0), nzc.LNMax(300.0), nzc.Gumbel(30.0),
     nzc.PermuteAndFlip(30.0),
 ], ids=repr)  # fmt: skip
-@pytest.mark.parametrize("top", [1, 3, 4])
+@pytest.mark.parametrize("top", [1, 4])
 def test_losses_of_hundreds_are_no_ceiling_and_no_certain_leak(
     mechanism: nzc.NoisyArgmax, top: int
 ) -> None:
@@ -88,7 +87,7 @@ def test_a_certain_leak_has_no_finite_lower_bound() -> None:
 
 def test_composition_never_exceeds_renyi_accounting() -> None:
     rng = np.random.default_rng(1)
-    shares = rng.dirichlet([0.2] * 10, 60) * 0.6 + 0.4 * np.eye(10)[rng.integers(0, 10, 60)]
+    shares = rng.dirichlet([0.2] * 5, 20) * 0.6 + 0.4 * np.eye(5)[rng.integers(0, 5, 20)]
     votes = rng.multinomial(250, shares)
     pure = nzc.LNMax(0.05), nzc.Gumbel(0.1), nzc.PermuteAndFlip(0.1)
     for mechanism in (*pure, nzc.GNMax(40), nzc.Confident(200, 150, 40)):
@@ -96,16 +95,3 @@ def test_composition_never_exceeds_renyi_accounting() -> None:
         found = cost.epsilon(1e-5)
         assert found.exact_lower <= found.exact <= to_epsilon(cost.rdp, 1e-5)[0] * (1 + 1e-12)
         assert found.exact < 1.015 * found.exact_lower
-
-
-@pytest.mark.parametrize("cells", [5, 8192, 20_001])
-def test_the_lower_bound_moves_every_mass_and_loses_none(cells: int) -> None:
-    rng = np.random.default_rng(cells)
-    mass = rng.random((2, cells))
-    weights = rng.random((2, 3))
-    shifts = np.array([-7, 0, 2])
-    found = _shifted(mass, shifts, weights)
-    places = np.clip(np.arange(cells)[:, None] + shifts, 0, cells - 1).ravel()
-    for side in range(2):
-        products = np.outer(mass[side], weights[side]).ravel()
-        np.testing.assert_allclose(found[side], np.bincount(places, products, cells), rtol=1e-13)

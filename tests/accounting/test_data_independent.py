@@ -6,17 +6,12 @@ import pytest
 from scipy.optimize import minimize_scalar
 
 from nzc.accounting.data_independent import (
-    UNBOUNDED,
-    bounded_range_cost,
     bounded_range_rdp,
-    compose,
-    gaussian_cost,
     optimal_pure,
-    pure_cost,
     pure_rdp,
 )
 from nzc.accounting.gaussian import gaussian
-from nzc.accounting.rdp import ORDERS, to_epsilon
+from nzc.accounting.rdp import to_epsilon
 
 
 @pytest.mark.parametrize(
@@ -106,21 +101,3 @@ def test_bounded_range_is_the_worst_of_two_outcomes(eta, order):
     assert found >= worst - 1e-15 / (order - 1)
     assert found <= max(worst * 1.0001, worst + 1e-11) or order * eta**2 / 8 == found
     assert found <= pure_rdp(eta, np.array([order]))[0] * (1 + 1e-12) + 1e-11
-
-
-def test_composition_takes_the_best_that_applies():
-    assert compose([(0, UNBOUNDED)], 1e-5) == 0
-    assert compose([(5, gaussian_cost(1)), (1, UNBOUNDED)], 1e-5) == np.inf
-    mixed = compose([(100, gaussian_cost(0.01)), (100, pure_cost(0.1))], 1e-5)
-    by_renyi, _ = to_epsilon(
-        lambda orders: 100 * (orders * 0.01**2 / 2 + pure_rdp(0.1, orders)), 1e-5
-    )
-    assert mixed == by_renyi
-    ranges = compose([(1000, bounded_range_cost(0.1))], 1e-5)
-    assert ranges < compose([(1000, pure_cost(0.1))], 1e-5)
-
-
-@pytest.mark.parametrize("release", [gaussian_cost, pure_cost, bounded_range_cost])
-def test_what_has_no_noise_has_no_bound(release):
-    assert np.isinf(release(np.inf).rdp(ORDERS)).all()
-    assert compose([(1, release(1e100))], 1e-5) == np.inf

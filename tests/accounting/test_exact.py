@@ -8,11 +8,10 @@ from brute import FLOOR, GRID
 from conftest import published_votes
 
 import nzc
-from nzc.accounting import composition, exact
 from nzc.accounting.exact import IMPOSSIBLE
 from nzc.accounting.rdp import ORDERS, to_epsilon
 from nzc.mechanisms import Boost, NoisyArgmax, ThresholdScreen
-from nzc.mechanisms.noise import GumbelNoise, LaplaceNoise
+from nzc.mechanisms.noise import GumbelNoise
 
 BY_NAME = pytest.mark.parametrize("name", presets.MECHANISMS)
 
@@ -23,7 +22,7 @@ def per_query(mechanism, votes, student_probs=None, orders=GRID):
 
 @BY_NAME
 @pytest.mark.parametrize(
-    ("count", "seed", "most"), [(1, 0, 3), pytest.param(100, 1, 5, marks=pytest.mark.slow)]
+    ("count", "seed", "most"), [(1, 0, 2), pytest.param(100, 1, 5, marks=pytest.mark.slow)]
 )
 def test_brute_force_agrees_from_below(name, count, seed, most):
     """At few votes of up to so many classes, and a student's probabilities."""
@@ -57,9 +56,7 @@ def test_published_votes(name, rows, mechanism, delta, epsilon):
     ("mechanism", "first"),
     [
         (nzc.Gumbel(1), 692),
-        (nzc.PermuteAndFlip(1), 692),
         (NoisyArgmax(GumbelNoise(0.5), Boost(c=100)), 1292),
-        (NoisyArgmax(LaplaceNoise(1), Boost(beta=1, sensitivity="smooth")), 252),
         (nzc.NZCGaussian(c=5, sigma=2), 92),
         (NoisyArgmax(GumbelNoise(1), screen=ThresholdScreen(700, 40)), 692),
     ],
@@ -115,51 +112,3 @@ def test_equal_queries_cost_as_often_as_they_are_asked(name):
     np.testing.assert_allclose(seven.total(ORDERS), 7 * once, rtol=1e-12)
     np.testing.assert_array_equal(seven.per_query(ORDERS), np.tile(once, (7, 1)))
     assert (exact(votes[:0]).total(ORDERS) == 0).all()
-
-
-def test_no_order_is_left_out_where_rounding_is_all_there_is():
-    """e^-100 against e^-900: no cost is 0, as none is, and none falls by more than its rounding."""
-    cost = per_query(nzc.GNMax(0.05), [[127, 124]], orders=ORDERS)[0]
-    assert (cost > 0).all()
-    assert (np.diff(cost) >= -1e-11).all()
-
-
-def test_classes_alike_to_the_screen_stand_for_each_other(monkeypatch):
-    """Against every class told apart."""
-    rng = np.random.default_rng(4)
-    votes = rng.multinomial(30, np.full(12, 1 / 12), size=5)
-    student_probs = rng.dirichlet(np.ones(12), size=5)
-    mechanism = presets.build("interactive")
-    found = per_query(mechanism, votes, student_probs)
-    monkeypatch.setattr(
-        type(mechanism.screen), "relevant_probs", lambda screen, votes, student_probs: student_probs
-    )
-    apart = per_query(mechanism, votes, student_probs)
-    np.testing.assert_allclose(found, apart, rtol=1e-9, atol=FLOOR)
-
-
-def test_a_round_is_composed_once(monkeypatch):
-    """A run asks for the round's ε, and at its end for the ε of all rounds."""
-    cost = nzc.GNMax(2).cost(np.array([[5, 3], [4, 4]]), np.array([0, 1]))
-    composed = []
-    compose = composition.compose
-    monkeypatch.setattr(
-        composition, "compose", lambda *given: composed.append(given) or compose(*given)
-    )
-    first = cost.exact_epsilon(1e-5)
-    again = cost.epsilon(1e-5)
-    assert first == (again.exact, again.exact_lower, again.order)
-    assert len(composed) == 1
-    assert cost.exact_epsilon(1e-6)[0] > first[0]
-    assert len(composed) == 2
-
-
-def test_laws_made_again_where_they_are_too_large_to_keep_give_the_same(monkeypatch):
-    votes = np.random.default_rng(3).multinomial(50, np.full(4, 0.25), 40)
-
-    def total():
-        return nzc.Gumbel(0.1).cost(votes, np.zeros(40, int)).epsilon(1e-5)
-
-    kept = total()
-    monkeypatch.setattr(exact, "_MOST_KEPT", 0)
-    assert total() == kept

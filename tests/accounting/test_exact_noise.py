@@ -20,7 +20,6 @@ from nzc.accounting.exact_noise import (
     _bounds,
 )
 from nzc.accounting.sanitised import Plan, draw
-from nzc.labeling.randomness import system_rng
 from nzc.mechanisms import GaussianNoise, LaplaceNoise, Noise, NoisyCounts
 
 mp = mpmath.mp.clone()
@@ -90,7 +89,7 @@ def some_cells(bits: int, many: int) -> list[int]:
 @LAWS
 def test_quantiles_in_float64_are_far_better_than_is_allowed_for(name: str) -> None:
     law, cdf = CDF[name]
-    cells = some_cells(53, 100)
+    cells = some_cells(53, 20)[::2]
     for k, z in zip(cells, law.quantile(np.array(cells) * 2.0**-53), strict=True):
         allowed = 2.0**-33 * (1 + abs(z)) / 10_000
         assert cdf(mp.mpf(z) - allowed) < mp.ldexp(k, -53) < cdf(mp.mpf(z) + allowed), k
@@ -154,7 +153,7 @@ def test_near_ties_are_decided_as_exact_arithmetic_does(name: str, scale: Fracti
     rng = np.random.default_rng(3)
     context = mpmath.mp.clone()
     context.prec = 2200
-    for _ in range(4):
+    for _ in range(2):
         first = rng.integers(1, 2**53 - 1, size=2).tolist()
         later = [int.from_bytes(rng.bytes(128)) for _ in range(2)]
         own, other = law.quantile(np.array(first) * 2.0**-53)
@@ -232,12 +231,3 @@ def test_huge_counts_are_those_of_real_noise_added_before_rounding(
     assert (there - here)[inside].tolist() == [1] * inside.sum()
     assert set(here[inside] % 2) == {0, 1}
     assert (np.sign(here[~inside]) == np.sign(there[~inside])).all()
-
-
-@pytest.mark.parametrize("rng", [np.random.default_rng(0), system_rng()], ids=["seed", "system"])
-@pytest.mark.parametrize("mechanism", [nzc.Counts(1e-100), nzc.CountsGaussian(1e100)], ids=str)
-def test_the_largest_noise_shows_nothing_of_a_count(
-    mechanism: nzc.NoisyArgmax, rng: np.random.Generator
-) -> None:
-    assert isinstance(system_rng(), ExactGenerator)
-    assert set(np.abs(mechanism.release(np.array([[3, 5]] * 50), rng)).ravel()) == {2**53}

@@ -30,7 +30,7 @@ def fixed_epsilon(queries, mu, threshold):
     return brentq(excess, 0, 50) if excess(0.0) > 0 else 0.0
 
 
-@pytest.mark.parametrize(("queries", "near"), [(20, 1.08), (100, 1.04), (1000, 1.02)])
+@pytest.mark.parametrize(("queries", "near"), [(20, 1.08), (100, 1.04)])
 @pytest.mark.parametrize("sigma", [40.0, 240.0])
 def test_between_a_fixed_attack_and_the_noisy_histograms(queries, near, sigma):
     mu = ROOT / sigma
@@ -79,30 +79,6 @@ def test_laws_dominate_every_pair(mu):
     q = three_outcomes(x - half, y + half)
     found = np.maximum(p[..., None] - np.exp(kinks) * q[..., None], 0).sum(1)
     assert (found <= largest + 1e-12).all()
-
-
-def bent(function, points, axes, h=1e-3):
-    """A derivative by central differences: of `points` [2, points], once along each of the axes."""
-    if not axes:
-        return function(*points)
-    step = h * np.eye(2)[axes[0]][:, None]
-    ahead = bent(function, points + step, axes[1:], h)
-    return (ahead - bent(function, points - step, axes[1:], h)) / (2 * h)
-
-
-def test_probabilities_and_bounds_on_derivatives():
-    rng = np.random.default_rng(0)
-    start = rng.uniform([[-8], [-4.3]], 8, (2, 500))
-    size = rng.uniform(0, [[0.2], [0.4]], (2, 500))
-    end = start + size
-    bounds = gaussian_argmax._derivatives(start[0], end[0], start[1], end[1])
-    f = gaussian_argmax._first
-    for share in rng.uniform(0, 1, (20, 2, 1)):
-        d, v = points = start + share * size
-        none = ndtr(-(v + d) / ROOT) * ndtr(-(v - d) / ROOT)
-        np.testing.assert_allclose(f(d, v) + f(-d, v) + none, 1, atol=1e-13)
-        for bound, axes in zip(bounds, [(0, 0), (1, 1), (0, 0, 0), (1, 1, 0), (0,)], strict=True):
-            assert (abs(bent(f, points, axes)) <= bound * (1 + 1e-5) + 2e-6).all()
 
 
 def test_limits():

@@ -9,12 +9,11 @@ from brute import attacker
 
 import nzc
 from nzc.accounting import laplace_argmax
-from nzc.accounting.data_independent import optimal_pure
-from nzc.accounting.induction import by_moments
 from nzc.mechanisms import LaplaceNoise, NoisyArgmax
 from nzc.mechanisms.screen import ThresholdScreen
 
 DELTA = 1e-5
+SLOW = pytest.mark.slow
 
 
 def by_kinks(p, q, kinks):
@@ -24,19 +23,19 @@ def by_kinks(p, q, kinks):
 
 def pairs_of_laws(gamma, rng):
     """P and Q of labels: of three classes, with M = Exp(1), and of histograms of two to six."""
-    d = 2 * rng.normal(size=4000)
-    v = rng.uniform(-6, 12, 4000)
+    d = 2 * rng.normal(size=2000)
+    v = rng.uniform(-6, 12, 2000)
     ahead, behind = (laplace_argmax._law(d + shift, v)[:3] for shift in (gamma / 2, -gamma / 2))
     yield np.stack(ahead, axis=1), np.stack(behind, axis=1)
     for classes in (2, 3, 6):
-        spread = rng.choice([0.3, 1.5, 8.0], (150, 1)) / gamma
-        votes = np.round(spread * rng.normal(size=(150, classes))).astype(int)
+        spread = rng.choice([0.3, 1.5, 8.0], (50, 1)) / gamma
+        votes = np.round(spread * rng.normal(size=(50, classes))).astype(int)
         votes = np.concatenate([votes, np.zeros((1, classes), int)]) + 10**6
         moved = votes + np.eye(classes, dtype=int)[0] - np.eye(classes, dtype=int)[1]
         yield tuple(np.exp(nzc.LNMax(gamma).log_law(n))[:, :-1] for n in (votes, moved))
 
 
-@pytest.mark.parametrize("gamma", [0.01, 0.7, 4.0])
+@pytest.mark.parametrize("gamma", [0.7, *(pytest.param(n, marks=SLOW) for n in (0.01, 4.0))])
 def test_the_laws_dominate_every_histogram(gamma):
     """For random V, convex in e^−ℓ: means of few kinks."""
     rng = np.random.default_rng(0)
@@ -54,7 +53,7 @@ def test_the_laws_dominate_every_histogram(gamma):
 
 @pytest.mark.parametrize(
     ("gamma", "queries", "most"),
-    [(0.02, 100, 1.05), (0.3, 20, 1.05), (0.9, 100, 1.05), (3.0, 20, 1.1)],
+    [(0.3, 20, 1.05), (3.0, 20, 1.1), pytest.param(0.9, 100, 1.05, marks=SLOW)],
 )
 def test_the_bound_is_near_an_adversary(gamma, queries, most):
     """Who asks two classes near a tie: the difference of two Lap(1) decides.
@@ -74,29 +73,11 @@ def test_the_bound_is_near_an_adversary(gamma, queries, most):
     assert 1 <= stated / reached <= most
 
 
-def test_moments_bound_what_induction_finds():
-    found = nzc.LNMax(0.9).worst_case_epsilon(100, DELTA)
-    step = 0.9 / 8
-    assert found <= by_moments(laplace_argmax.bands(0.9, step), 100, step, DELTA) <= 1.1 * found
-
-
-@pytest.mark.parametrize(("gamma", "queries"), [(1.5, 1000), (0.3, 10_000)])
-def test_above_300_the_bound_is_near_a_tie_of_two(gamma, queries):
-    """Whose labels are randomised response (Kairouz, Oh, Viswanath 2015)."""
-    tail = (2 + gamma) * np.exp(-gamma) / 4
-    reached = optimal_pure(np.log((1 - tail) / tail), queries, DELTA)
-    assert 1 <= nzc.LNMax(gamma).worst_case_epsilon(queries, DELTA) / reached <= 1.1
-
-
-def test_a_small_delta_is_not_used_up_by_constants():
-    stated = [nzc.LNMax(0.5).worst_case_epsilon(100, delta) for delta in (1e-11, 1e-12)]
-    assert stated[1] < 1.05 * stated[0]
-
-
+@pytest.mark.slow
 def test_rounds_of_other_noise_cost_no_more_than_each_alone():
     """A screened label of little noise beside dear ones: each on a grid of its own."""
     cheap = NoisyArgmax(LaplaceNoise(0.0071), screen=ThresholdScreen(100, 15))
-    dear, little = nzc.LNMax(0.5).promise(40, 40), cheap.promise(60, 60)
+    dear, little = nzc.LNMax(0.5).promise(20, 20), cheap.promise(30, 30)
     both = (dear + little).data_independent(DELTA)
     assert dear.data_independent(DELTA) < both < 1.03 * dear.data_independent(DELTA)
     for parts in (

@@ -32,8 +32,8 @@ def labels(
 
 def test_gaussian_noise() -> None:
     """A moved vote changes two counts by one, and a screen's statistic by one."""
-    counts = CountsGaussian(40).promise(1000, 1000).data_independent(DELTA)
-    assert counts == pytest.approx(peer((gaussian(40, sensitivity=np.sqrt(2)), 1000)), rel=1e-4)
+    counts = CountsGaussian(40).promise(100, 100).data_independent(DELTA)
+    assert counts == pytest.approx(peer((gaussian(40, sensitivity=np.sqrt(2)), 100)), rel=1e-4)
     parts = Confident(200, 150, 40).promise(640, 286).worst_case
     noise = peer((gaussian(150), 640), (gaussian(40, sensitivity=np.sqrt(2)), 286))
     assert data_independent.compose(parts, DELTA, rough=True) == pytest.approx(noise, rel=1e-4)
@@ -41,7 +41,8 @@ def test_gaussian_noise() -> None:
     assert data_independent.compose(parts, DELTA) < noise
 
 
-@pytest.mark.parametrize(("gamma", "releases"), [(0.05, 100), (0.5, 20)])
+@pytest.mark.slow
+@pytest.mark.parametrize(("gamma", "releases"), [(0.5, 20)])
 def test_laplace_noise(gamma: float, releases: int) -> None:
     """Two counts change by one.
 
@@ -58,7 +59,7 @@ def test_laplace_noise(gamma: float, releases: int) -> None:
 
 @pytest.mark.parametrize(
     ("mechanism", "first", "second", "queries"),
-    [(LNMax(0.05), 140, 110, 100), (GNMax(40), 180, 70, 300), (Gumbel(0.05), 140, 110, 100)],
+    [(LNMax(0.05), 140, 110, 20), (GNMax(40), 180, 70, 30), (Gumbel(0.05), 140, 110, 100)],
 )
 def test_exact_composition(mechanism: NoisyArgmax, first: int, second: int, queries: int) -> None:
     """Of queries with equal votes, between their two neighbours: ε lies between nzc's bounds."""

@@ -60,22 +60,6 @@ def test_renyi_filter_with_a_screen_keeps_the_budget_at_the_best_order():
     assert budget.budget / (budget.ask + budget.answer) == pytest.approx(most)
 
 
-def test_vectorised_is_the_loop():
-    rng = np.random.default_rng(2)
-    for _ in range(200):
-        epsilon = float(rng.uniform(0.05, 1))
-        budget = gaussian_filter(epsilon, DELTA, float(rng.uniform(0, 0.05)), 0.05)
-        passes = rng.random(rng.integers(0, 400)) < rng.random()
-        spent = 0.0
-        expected = np.zeros(len(passes), bool)
-        for query, passed in enumerate(passes):
-            if spent + budget.ask + budget.answer > budget.budget * (1 + 1e-12):
-                break
-            expected[query] = True
-            spent += budget.ask + budget.answer * passed
-        assert (budget.admit(passes) == expected).all()
-
-
 def test_a_label_without_bound_is_never_answered():
     assert admitted(renyi_filter(5.0, DELTA, NOTHING, NOTHING + np.inf), 3) == 0
     assert admitted(gaussian_filter(5.0, DELTA, 0.0, np.inf), 3) == 0

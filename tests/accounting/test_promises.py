@@ -28,7 +28,7 @@ def folder() -> float:
     """Labels of equal GNMax queries and a sanitised bound in one folder."""
     rng = np.random.default_rng(0)
     worst = 0.0
-    for _ in range(8):
+    for _ in range(4):
         mechanism = nzc.GNMax(float(np.exp(rng.uniform(1, 4.5))))
         queries = int(rng.integers(1, 11))
         delta = 10 ** rng.uniform(-7, -3)
@@ -56,7 +56,7 @@ def adaptive() -> float:
     """Two rounds of one query. The label of the first decides the noise of the second."""
     rng = np.random.default_rng(0)
     worst = 0.0
-    for _ in range(30):
+    for _ in range(12):
         first, *second = [nzc.LNMax(float(np.exp(rng.uniform(-5, 1.5)))) for _ in range(3)]
         votes = _votes(int(rng.integers(1, TEACHERS)))
         delta = 10 ** rng.uniform(-6, -1)

@@ -32,7 +32,7 @@ def largest(bound, votes, order):
 
 
 @pytest.mark.parametrize("bound", BOUNDS, ids=["gaussian", "laplace"])
-@pytest.mark.parametrize(("teachers", "classes"), [(24, 2), (7, 4)])
+@pytest.mark.parametrize(("teachers", "classes"), [(24, 2), (5, 4)])
 def test_growth_covers_every_histogram_within_reach(bound, teachers, classes):
     """Second route: the largest theorem bound of all histograms at most d moves away."""
     every = [
@@ -152,24 +152,6 @@ def test_published_epsilon_includes_its_own_cost_and_failure():
     missed = np.log((delta - plan.failure) * order) / (order - 1)
     by_hand = spent + np.log((order - 1) / order) - missed
     assert plan.convert(0.3, delta) == pytest.approx(by_hand, rel=1e-12)
-
-
-@pytest.mark.parametrize(
-    "bound", [gaussian_bound(0.1), gaussian_bound(1e6), laplace_bound(0.05), laplace_bound(5)]
-)
-@pytest.mark.parametrize("votes", [[[1, 1, 1]], [[0, 3, 9, 1]], [[1000, 0], [501, 499]]])
-def test_any_votes_have_a_finite_epsilon_in_any_class_order(bound, votes):
-    votes = np.array(votes)
-    plan = sanitised.plan([(len(votes), bound)], 1e-6)
-
-    def released(votes):
-        return sanitised.sanitise([(bound, votes)], plan, 1e-6, np.random.default_rng(0))
-
-    found = released(votes)
-    assert found == released(votes[:, ::-1])
-    assert found <= len(votes) * bound.worst_case(np.array([plan.order]))[0] * (1 + 1e-12)
-    assert 0 < plan.convert(found, 1e-6) < np.inf
-    assert released(votes[:0]) == 0
 
 
 @pytest.mark.parametrize("order", [1.5, 10.0])

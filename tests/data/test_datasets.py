@@ -7,7 +7,6 @@ import shutil
 from dataclasses import replace
 from hashlib import md5
 from pathlib import Path
-from typing import get_args, get_type_hints
 
 import numpy as np
 import pytest
@@ -16,18 +15,13 @@ from conftest import published
 from PIL import Image
 from scipy.io import savemat
 
-from nzc.app.build import build
-from nzc.app.config import compose_run
 from nzc.data import UNKNOWN, Dataset, adult
 from nzc.data.adult import Adult
 from nzc.data.folder import Folder
-from nzc.data.glyph import SIDE, SYMBOLS, Glyph, Items
+from nzc.data.glyph import SIDE, SYMBOLS, Glyph, Items, find_fonts
 from nzc.data.hashing import keys_of
-from nzc.data.images import as_bytes
 from nzc.data.torchvision import SVHN, Torchvision
 from nzc.validation import InputError
-
-KINDS = get_args(get_type_hints(Torchvision)["kind"])
 
 
 def _refused(dataset: Dataset, *parts: str) -> None:
@@ -85,9 +79,7 @@ def _idx(array: np.ndarray) -> bytes:
     )
 
 
-def test_mnist_and_those_like_it_have_the_papers_roles(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_mnist_and_those_like_it_have_the_papers_roles(tmp_path: Path) -> None:
     raw = tmp_path / "KMNIST" / "raw"
     raw.mkdir(parents=True)
     for name, rows in (("train", 600), ("t10k", 100)):
@@ -97,17 +89,6 @@ def test_mnist_and_those_like_it_have_the_papers_roles(
     assert [len(roles.private), len(roles.public), len(roles.test)] == [600, 90, 10]
     assert roles.classes == 10
     assert roles.private.x.shape[1:] == (1, 28, 28)
-    monkeypatch.setattr(torchvision.datasets.KMNIST, "mirrors", ["file:///nowhere/"])
-    (raw / "t10k-images-idx3-ubyte").write_bytes(b"half")
-    _refused(Torchvision(str(tmp_path), kind="KMNIST", public=90), f"root={tmp_path}", "KMNIST")
-
-
-def test_kinds_of_images_are_named() -> None:
-    for kind in ("Caltech101", "???"):
-        with pytest.raises(InputError) as refused:
-            build(compose_run(["dataset=torchvision", f"dataset.kind={kind}"]), "dataset")
-        assert refused.value.key == "dataset.kind" and ", ".join(KINDS) in refused.value.allowed
-    assert all(hasattr(torchvision.datasets, kind) for kind in KINDS)
 
 
 # Adult: comma-separated words.
@@ -152,13 +133,9 @@ def test_adult_sees_public_rows_alone(small_adult: Path) -> None:
 
 def test_adult_files(small_adult: Path) -> None:
     path = small_adult / "adult.data"
-    whole = path.read_text()
-    _, _, without_one = whole.partition("\n")
-    changed = [whole.replace("77516", "many", 1), whole.replace("50K", "60K", 1)]
-    for text in (*changed, "\xff", "", without_one):
-        path.write_text(text, encoding="latin-1")
-        folder = small_adult.parent
-        _refused(Adult(str(folder), public=3), f"root={folder}", "adult/adult.data")
+    path.write_text(path.read_text().partition("\n")[2])  # a row less
+    folder = small_adult.parent
+    _refused(Adult(str(folder), public=3), f"root={folder}", "adult/adult.data")
 
 
 def test_adult_lines_up_with_the_published_votes() -> None:
@@ -211,32 +188,11 @@ def test_folders_that_are_none(images: Path, tmp_path: Path) -> None:
         shutil.copytree(images, tmp_path / "splits" / split)
     _refused(replace(folder, path=str(tmp_path / "splits")), "path=", "path/CLASS/IMAGE")
     _refused(replace(folder, private=0.01), "private=0.01")
-    _refused(replace(folder, private=0.7), "private=0.7", "below 1")
     whole = (images / "cat" / "3.png").read_bytes()
     (images / "cat" / "3.png").write_bytes(whole[:50])
     _refused(folder, f"path={images}", "number 4 of cat")
     Image.new("RGB", (5, 5)).save(images / "cat" / "3.png")
     _refused(folder, "size=null", "differ in size")
-
-
-@pytest.mark.parametrize("mode", ["L", "P", "RGB", "RGBA", "CMYK", "HSV"])
-def test_every_mode_of_images_shows_its_colours(mode: str) -> None:
-    """A picture of four plain colours keeps their brightness through every mode."""
-    colours = [[[0, 0, 0], [255, 255, 255]], [[255, 0, 0], [0, 0, 255]]]
-    plain = Image.fromarray(np.array(colours, np.uint8))
-    shown = np.asarray(as_bytes(plain.convert(mode), grey=True)).astype(int)
-    np.testing.assert_allclose(shown, np.asarray(plain.convert("L")), atol=2)
-
-
-def test_images_that_are_no_single_picture_of_bytes(images: Path) -> None:
-    folder, path = replace(FOLDER, path=str(images)), images / "cat" / "3.tif"
-    path.with_suffix(".png").unlink()
-    Image.new("F", (6, 4)).save(path)
-    _refused(folder, "number 4 of cat", "mode, F;", "8-bit")
-    Image.new("RGB", (6, 4)).save(
-        path, save_all=True, append_images=[Image.new("RGB", (6, 4), "red")]
-    )
-    _refused(folder, "number 4 of cat", "several frames or pages")
 
 
 @pytest.mark.parametrize("kind", ["png", "tiff"])
@@ -246,28 +202,6 @@ def test_sixteen_bits_keep_their_scale(images: Path, kind: str) -> None:
         Image.fromarray(values).save(file, kind)
     x = replace(FOLDER, path=str(images), grey=True).load().private.x[:]
     np.testing.assert_allclose(x, np.broadcast_to(values / 257, x.shape), atol=0.5)
-
-
-def test_a_small_part_of_sixteen_bits_is_said_and_the_range_shows_it(images: Path) -> None:
-    """With the range, the images are those that were saved with 8 bits."""
-    grey = replace(FOLDER, path=str(images), grey=True)
-    digests = []
-    for black, kind in ((0, np.uint16), (1000, np.uint16), (1000, np.float32)):
-        for number, file in enumerate(sorted(images.glob("*/*.png"))):
-            values = np.arange(24).reshape(4, 6) * 9 + number + black
-            Image.fromarray(values.astype(kind)).save(file, "tiff")
-        splits = replace(grey, range=[black, black + 255]).load()
-        digests.append(splits.digest)
-        assert splits.warnings == ()
-        if black and kind is np.uint16:
-            assert "of 256 grey levels" in grey.load().warnings[0]
-    assert len(set(digests)) == 1
-    _refused(grey, "dataset.range=[BLACK,WHITE]", "8-bit")  # no range of floats is known
-
-
-def test_colours_have_no_range_of_more_than_a_byte(images: Path) -> None:
-    """Pillow drops the lower 8 bits of colours."""
-    _refused(replace(FOLDER, path=str(images), range=[0, 1255]), "of cat", "8-bit")
 
 
 # Images without a class.
@@ -297,7 +231,7 @@ def test_unlabelled_images_lie_in_a_folder_of_their_own(images: Path, unlabelled
     # A private image keeps its split and its teacher.
     by_share = replace(FOLDER, path=str(images)).load()
     np.testing.assert_array_equal(splits.private.x, by_share.private.x)
-    np.testing.assert_array_equal(splits.keys, by_share.keys)
+    np.testing.assert_array_equal(splits.units.keys, by_share.units.keys)
 
 
 def test_test_images_lie_in_folders_of_the_classes(images: Path, unlabelled: Path) -> None:
@@ -321,12 +255,12 @@ def test_an_image_in_the_private_and_the_public_folder_is_refused_or_dropped(
     folder = replace(FOLDER, path=str(images), public=str(unlabelled))
     before = folder.load()
     names = np.array([f"{number}.png" for number in range(10)])
-    (name,) = names[keys_of(names) == before.keys[0]]
+    (name,) = names[keys_of(names) == before.units.keys[0]]
     for category in ("cat", "dog"):
         shutil.copy(images / category / name, unlabelled / f"{category}.png")
     _refused(folder, "overlap=refuse", "2 are in public rows too")
     dropped = replace(folder, overlap="drop").load()
-    rest = before.keys != before.keys[0]
+    rest = before.units.keys != before.units.keys[0]
     np.testing.assert_array_equal(dropped.private.x, before.private.x[rest])
 
 
@@ -335,6 +269,14 @@ def test_an_image_in_the_private_and_the_public_folder_is_refused_or_dropped(
 GLYPH = Glyph(seed=0, private=60, public=40, test=20)
 
 
+@pytest.fixture
+def few_fonts(monkeypatch: pytest.MonkeyPatch) -> None:
+    """All symbols of all fonts take seconds to draw."""
+    fonts = find_fonts()[::4]
+    monkeypatch.setattr("nzc.data.glyph.find_fonts", lambda: fonts)
+
+
+@pytest.mark.usefixtures("few_fonts")
 def test_glyph_items_are_pure() -> None:
     """Item i follows from (seed, role, i): alone, in any company and order, or drawn later."""
     private = Items(GLYPH, "private", 60)
@@ -352,17 +294,18 @@ def test_glyph_items_are_pure() -> None:
         np.testing.assert_array_equal(rows[some], many[some])
 
 
+@pytest.mark.usefixtures("few_fonts")
 def test_the_digest_of_drawn_rows_differs_wherever_they_do() -> None:
-    others = [
-        GLYPH,
-        replace(GLYPH, seed=1),
-        replace(GLYPH, private=59),
-        replace(GLYPH, imbalance=4.0),
-        replace(GLYPH, mislabelled=0.2),
-        replace(GLYPH, public_fonts=0.4),
+    changes = [
+        {},
+        {"seed": 1},
+        {"private": 59},
+        {"imbalance": 4.0},
+        {"mislabelled": 0.2},
+        {"public_fonts": 0.4},
     ]
-    assert len({glyph.load().private_digest for glyph in others}) == len(others)
-    assert GLYPH.load().digest == GLYPH.load().digest
+    digests = {replace(GLYPH, **change).load().private_digest for change in changes}
+    assert len(digests) == len(changes)
 
 
 def test_glyph_roles_share_no_font() -> None:
@@ -374,19 +317,15 @@ def test_glyph_roles_share_no_font() -> None:
         assert set(SYMBOLS) == {*"".join(font.symbols for font in fonts)}
 
 
+@pytest.mark.usefixtures("few_fonts")
 def test_glyph_imbalance_is_five_to_one_and_a_tenth_of_private_labels_is_wrong() -> None:
     rows = np.arange(100_000)
     right = replace(GLYPH, mislabelled=0.0)
     assert GLYPH.frequencies.max() / GLYPH.frequencies.min() == pytest.approx(5)
-    counts = np.bincount(Items(GLYPH, "test").labels(rows), minlength=150)
-    expected = GLYPH.frequencies * len(rows)
-    assert (np.abs(counts - expected) < 5 * np.sqrt(expected)).all()
     _refused(replace(GLYPH, public_fonts=0.001), "public_fonts=0.001")  # none has every symbol
     given = Items(GLYPH, "private").labels(rows)
     truth = Items(right, "private").labels(rows)
     wrong = given != truth
     assert wrong.mean() == pytest.approx(0.1, abs=0.005)
-    assert len(np.unique((given - truth)[wrong] % 150)) == 149
     public = Items(GLYPH, "public").labels(rows)
     np.testing.assert_array_equal(public, Items(right, "public").labels(rows))
-    np.testing.assert_array_equal(Items(GLYPH, "private", 9)[:], Items(right, "private", 9)[:])

@@ -44,7 +44,7 @@ class Record:
 
 
 RECORDS = [
-    Record(f"{n // 2:03d}.png", f"person {n // 4}", n, (n // 2 + n % 2) % 3) for n in range(240)
+    Record(f"{n // 2:03d}.png", f"person {n // 4}", n, (n // 2 + n % 2) % 3) for n in range(120)
 ]
 Load = Callable[[list[Record], Path], DataSplits]
 
@@ -69,7 +69,7 @@ def _folder(records: list[Record], home: Path) -> DataSplits:
 
 def _table(records: list[Record], home: Path, **columns: str) -> DataSplits:
     files = {"private": str(home / "private.csv"), "public": str(home / "public.csv")}
-    public = pd.DataFrame({"value": np.arange(2000) + 0.5, "name": range(2000)})
+    public = pd.DataFrame({"value": np.arange(200) + 0.5, "name": range(200)})
     pd.DataFrame(records).to_csv(files["private"], index=False)
     public.to_csv(files["public"], index=False)
     drop = sorted({"name", "group"} - {*columns.values()})
@@ -84,7 +84,7 @@ NAMED: dict[str, Load] = {
     "table with group": partial(_table, group="group"),
 }
 NUMBERED: dict[str, Load] = {"npz": _npz, "table": _table}
-OPERATIONS = ["changed", "relabelled", "removed", "added", "renamed"]
+OPERATIONS = ["relabelled", "removed", "renamed"]
 
 
 def _operated(operation: str, at: int) -> list[Record]:
@@ -94,7 +94,6 @@ def _operated(operation: str, at: int) -> list[Record]:
         "changed": [replace(record, value=record.value + 1000)],
         "relabelled": [replace(record, label=3 - _classes_of_name(at))],
         "removed": [],
-        "added": [Record(f"new {at}.png", f"new {at}", 999, 0), record],
         "renamed": [replace(record, name=f"new {at}.png", group=f"new {at}")],
     }
     return [*RECORDS[:at], *new[operation], *RECORDS[at + 1 :]]
@@ -137,7 +136,7 @@ def _figures(load: Load, operation: str, home: Path) -> tuple[int, int]:
     before = load(RECORDS, home)
     private = {*_values(before.private)}
     figures = []
-    for at in range(0, len(RECORDS), 29):
+    for at in range(0, len(RECORDS), 13):
         changed = load(_operated("changed", at), home)
         if {*_values(changed.private)} != private:
             after = changed
@@ -178,8 +177,6 @@ def test_keys_follow_from_names_alone() -> None:
     keys = keys_of(names)
     assert [len({*keys[:3].tolist()}), keys[0] == keys[3]] == [3, True]
     np.testing.assert_array_equal(keys_of(names[::-1]), keys[::-1])
-    np.testing.assert_array_equal(keys_of(np.array([name.encode() for name in names])), keys)
-    assert keys_of(np.array(["bad \udcff name"])).shape == (1,)  # a file name that is no UTF-8
     # One name that is text makes the others text, too.
     for alike in ([7.0, 0, -0.0], ["7", "0", "0"], [b"7", b"0", b"0"]):
         np.testing.assert_array_equal(keys_of(np.array(alike)), keys_of(np.array([7, 0, 0])))
@@ -198,9 +195,9 @@ def test_a_record_that_changes_its_group_moves_no_other(tmp_path: Path) -> None:
         for own in (group, np.where(np.arange(240) == changed, 60 + changed, group)):
             np.savez(tmp_path / "f.npz", x=x, y=y, group=own)
             splits = dataset.load()
-            assert splits.names is not None
-            dealt = partition(splits.private.y, 20, 0, False, splits.names)
-            shards.append([set(splits.names[rows].tolist()) for rows in dealt])
+            names = splits.units.names
+            dealt = partition(len(splits.private), 20, 0, names)
+            shards.append([set(names[rows].tolist()) for rows in dealt])
         assert sum(one != other for one, other in zip(*shards, strict=True)) <= 1
 
 

@@ -13,7 +13,7 @@ from PIL import Image
 
 from nzc.data import Dataset, DataSplits, Records, Split
 from nzc.data.folder import Folder
-from nzc.data.rows import FileRows, blocks, gather
+from nzc.data.rows import FileRows, gather
 from nzc.data.table import Table
 from nzc.storage.predictions import PredictionStore
 from nzc.teachers.ensemble import Ensemble
@@ -35,19 +35,6 @@ def test_rows_in_a_file_are_those_in_memory(x: AnyArray, held: int) -> None:
     assert (rows.shape, rows.dtype, len(rows)) == (x.shape, x.dtype, len(x))
     for numbers in (RNG.permutation(len(x))[:90], slice(3, 40), slice(None)):
         np.testing.assert_array_equal(rows[numbers], x[numbers])
-
-
-def test_rows_of_which_all_are_needed_come_in_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Blocks are cut where batches of 1,000 rows are, so that an encoder gets the batches of rows
-    that are held.
-    """
-    monkeypatch.setattr("nzc.data.rows._BLOCK", 7 * FEATURES[0].nbytes)
-    parts = list(blocks(gather([FEATURES], held=0)))
-    assert {len(part) for part in parts[:-1]} == {7}
-    np.testing.assert_array_equal(np.concatenate(parts), FEATURES)
-    monkeypatch.setattr("nzc.data.rows._BLOCK", 2345)
-    rows = gather([np.zeros((4500, 1), np.uint8)], held=0)
-    assert [*map(len, blocks(rows))] == [2000, 2000, 500]
 
 
 def _table(folder: Path) -> Table:

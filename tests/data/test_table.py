@@ -5,12 +5,11 @@ are one line.
 import io
 import math
 import re
+import runpy
 import shlex
-import subprocess
 import sys
 from collections.abc import Callable
 from dataclasses import replace
-from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +19,6 @@ import pytest
 import torch
 from conftest import Command, Nzc
 from hydra.core.override_parser.overrides_parser import OverridesParser
-from mlflow.exceptions import MlflowException
 from sklearn.compose import make_column_transformer
 from sklearn.ensemble import RandomForestClassifier
 from sklearn.impute import SimpleImputer
@@ -38,13 +36,13 @@ from nzc.students import StudentData
 from nzc.students.exported import _records as _records_of
 from nzc.students.forest import Forest
 from nzc.students.linear import Linear
-from nzc.tracking.served import Served
 from nzc.training.trainer import TrainerSettings
 from nzc.validation import InputError
 
 RECIPE = [
     "recipe=tables",
     "teachers.records=10",
+    "teachers.parallel=1",
     "queries=20",
     "aggregator.sigma=5",
     "trainer.progress=false",
@@ -81,12 +79,16 @@ def _records(rows: int, seed: int) -> pd.DataFrame:
     return pd.DataFrame(columns)
 
 
+def _write(folder: Path) -> None:
+    _records(400, 0).to_csv(folder / "visits.csv", index=False)
+    _records(120, 1).drop(columns="back").to_csv(folder / "new.csv", index=False)
+    _records(100, 2).to_csv(folder / "test.csv", index=False)
+
+
 @pytest.fixture
 def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(tmp_path)
-    _records(400, 0).to_csv("visits.csv", index=False)
-    _records(120, 1).drop(columns="back").to_csv("new.csv", index=False)
-    _records(100, 2).to_csv("test.csv", index=False)
+    _write(tmp_path)
     return tmp_path
 
 
@@ -101,27 +103,34 @@ def _table(**changes: Any) -> Table:
     return Table(**given | changes)
 
 
+@pytest.fixture(scope="module")
+def plain(tmp_path_factory: pytest.TempPathFactory) -> DataSplits:
+    """The rows of `files` as they were written."""
+    folder = tmp_path_factory.mktemp("plain")
+    _write(folder)
+    names = zip(("private", "public", "test"), FILES_OF_SPLITS, strict=True)
+    return _table(**{split: str(folder / name) for split, name in names}).load()
+
+
 def test_every_kind_of_file_gives_the_same_rows(
-    files: Path, monkeypatch: pytest.MonkeyPatch
+    files: Path, plain: DataSplits, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    whole = _table(test="test.csv").load()
     monkeypatch.setattr("nzc.data.table.CHUNK", 37)
     pd.read_csv("visits.csv").to_feather("visits.feather")
     pd.read_csv("new.csv").to_parquet("new.parquet", row_group_size=70)
     pd.read_csv("test.csv").to_csv("test.tsv.gz", sep="\t", index=False)
     for private, public in (("visits.feather", "new.parquet"), ("visits.csv", "new.csv")):
-        _same(whole, _table(private=private, public=public, test="test.tsv.gz").load())
+        _same(plain, _table(private=private, public=public, test="test.tsv.gz").load())
 
 
 def _rewrite(
     change: Callable[[str], str] = str,
     encoding: str = "utf-8",
-    names: tuple[str, ...] = FILES_OF_SPLITS,
     age: str = "age",
     **form: Any,
 ) -> None:
     """Write the three files anew as another program would."""
-    for name in names:
+    for name in FILES_OF_SPLITS:
         table = pd.read_csv(name, dtype=str, keep_default_na=False)
         text = table.rename(columns={"age": age}).to_csv(index=False, **form)
         Path(name).write_bytes(change(text).encode(encoding))
@@ -141,7 +150,6 @@ FORMS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
     "a line break": ({"sep": ";", "age": "age\r\nin years; or\n\n months"}, {}),
     "separators at the end": ({"sep": ";", "change": _ended(";;;")}, {}),
     "Windows": ({"encoding": "cp1252"}, {"encoding": "cp1252"}),
-    "Windows, one file": ({"encoding": "utf-16", "names": ("test.csv",)}, {}),
     "UTF-16": ({"encoding": "utf-16", "sep": "\t"}, {}),
 }
 
@@ -151,14 +159,15 @@ def _same(one: DataSplits, other: DataSplits) -> None:
     for split in SPLITS:
         np.testing.assert_array_equal(getattr(one, split).x, getattr(other, split).x)
         np.testing.assert_array_equal(getattr(one, split).y, getattr(other, split).y)
-    np.testing.assert_array_equal(one.groups, other.groups)
+    np.testing.assert_array_equal(one.units.groups, other.units.groups)
 
 
 @pytest.mark.parametrize("form", FORMS)
-def test_the_same_table_as_another_program_writes_it(files: Path, form: str) -> None:
+def test_the_same_table_as_another_program_writes_it(
+    files: Path, plain: DataSplits, form: str
+) -> None:
     written, settings = FORMS[form]
-    _rewrite(lambda text: text.replace("surgery", "Köln"))
-    plain = _table(test="test.csv").load()
+    _rewrite(lambda text: text.replace("surgery", "Köln").replace("ER", "Bern"))
     _rewrite(**written)
     read = _table(test="test.csv", **settings).load()
     _same(read, plain)
@@ -167,7 +176,7 @@ def test_the_same_table_as_another_program_writes_it(files: Path, form: str) -> 
     assert {column.name for column in read.encoder.columns} == {name, "ward", "admitted", "smoker"}
 
 
-@pytest.mark.parametrize("encoding", ["cp1252", "utf-8", "utf-16"])
+@pytest.mark.parametrize("encoding", ["cp1252", "utf-16"])
 def test_a_student_reads_files_as_those_of_its_run(tmp_path: Path, encoding: str) -> None:
     public = pd.DataFrame({"who": ["NA", "b"] * 20, "ward": ["Köln", "Bern"] * 20})
     fitted = fit_encoder(public[["ward"]], {}, 32)
@@ -179,45 +188,45 @@ def test_a_student_reads_files_as_those_of_its_run(tmp_path: Path, encoding: str
 
 
 def test_one_record_does_not_decide_how_a_private_file_is_read(files: Path) -> None:
-    before = _table().load()
+    rest = ["age", "admitted", "smoker", "country"]
+    before = _table(drop=rest).load()
     for ward in (";;;;;;;;;;", "#", "\n\n\n", 'a "quote"', "Köln"):
         _change("visits.csv", lambda table, ward=ward: table.assign(ward=[ward, *table.ward[1:]]))
-        after = _table().load()
+        after = _table(drop=rest).load()
         np.testing.assert_array_equal(before.private.x[1:], after.private.x[1:])
         np.testing.assert_array_equal(before.private.y, after.private.y)
 
 
-def test_a_class_group_or_id_may_have_a_name_that_is_missing_elsewhere(files: Path) -> None:
+def test_a_class_group_or_id_may_have_a_name_that_is_missing_elsewhere(
+    files: Path, plain: DataSplits
+) -> None:
     def renamed(table: pd.DataFrame) -> pd.DataFrame:
         table = table.replace({"no": "None"}).astype({"person": str})
         return table.assign(person=["None", *table.person[1:]], visit=["None", *table.visit[1:]])
 
-    plain = _table(test="test.csv", overlap="allow").load()
     for file in FILES_OF_SPLITS:
         _change(file, renamed)
     read = _table(test="test.csv", overlap="allow").load()
     assert read.labels == ("None", "yes") and read.ids[0] == "None"
-    _same(replace(read, groups=plain.groups), plain)
+    _same(replace(read, units=plain.units), plain)
     _change("visits.csv", lambda table: table.assign(back=[None, *table.back[1:].fillna("None")]))
     with pytest.raises(InputError, match=r"^private=.*1 have none"):
         _table(overlap="allow", classes=["yes", "None"]).load()
 
 
-def test_labels_and_groups_are_those_of_the_file(files: Path) -> None:
+def test_labels_and_groups_are_those_of_the_file(files: Path, plain: DataSplits) -> None:
     records = pd.read_csv("visits.csv")
-    splits = _table(test="test.csv").load()
-    assert splits.labels == ("no", "yes")
-    np.testing.assert_array_equal(splits.private.y, records.back == "yes")
-    assert pd.crosstab(splits.groups, records.person).gt(0).sum().eq(1).all()
-    assert (splits.public.y == UNKNOWN).all()
-    assert list(splits.ids) == [f"V{row}" for row in range(120)]
+    assert plain.labels == ("no", "yes")
+    np.testing.assert_array_equal(plain.private.y, records.back == "yes")
+    assert pd.crosstab(plain.units.groups, records.person).gt(0).sum().eq(1).all()
+    assert (plain.public.y == UNKNOWN).all()
+    assert list(plain.ids) == [f"V{row}" for row in range(120)]
     assert _table(classes=["yes", "no"]).load().labels == ("yes", "no")
 
 
-@pytest.mark.parametrize("values", [[False, True], [9, 10]])
-def test_classes_that_are_numbers_are_in_their_order(files: Path, values: list[Any]) -> None:
-    _change("visits.csv", lambda table: table.assign(back=np.resize(values, 400)))
-    assert _table().load().labels == tuple(map(str, values))
+def test_classes_that_are_numbers_are_in_their_order(files: Path) -> None:
+    _change("visits.csv", lambda table: table.assign(back=np.resize([9, 10], 400)))
+    assert _table().load().labels == ("9", "10")
 
 
 def test_features_are_those_of_scikit_learn() -> None:
@@ -253,16 +262,15 @@ def test_rare_values_share_a_feature() -> None:
     assert (encoded.sum(axis=1) == 1).all()
 
 
-def test_nothing_is_fitted_on_private_rows(files: Path) -> None:
-    before = _table().load()
+def test_nothing_is_fitted_on_private_rows(files: Path, plain: DataSplits) -> None:
     records = pd.read_csv("visits.csv")
     records.loc[5, ["age", "ward", "admitted"]] = [1e9, "nowhere", "1800-01-01"]
     records.to_csv("visits.csv", index=False)
     after = _table().load()
-    changed = (before.private.x != after.private.x).any(axis=1)
+    changed = (plain.private.x != after.private.x).any(axis=1)
     assert np.flatnonzero(changed).tolist() == [5]
     assert np.abs(after.private.x).max() <= LIMIT
-    np.testing.assert_array_equal(before.public.x, after.public.x)
+    np.testing.assert_array_equal(plain.public.x, after.public.x)
 
 
 def test_kinds_of_columns_can_be_given(files: Path) -> None:
@@ -272,44 +280,16 @@ def test_kinds_of_columns_can_be_given(files: Path) -> None:
     assert encoder.unused == {"country": "one value only"}
 
 
-def test_own_words_for_missing_values_and_decimal_commas(files: Path) -> None:
-    plain = _table().load()
-    for name in ("visits.csv", "new.csv"):
+def test_own_words_for_missing_values_and_decimal_commas(files: Path, plain: DataSplits) -> None:
+    for name in FILES_OF_SPLITS:
         table = pd.read_csv(name, dtype=str)
         table.age = table.age.str.replace(".", ",").fillna("?")
         table.to_csv(name, index=False, sep=";")
-    splits = _table(missing=["?"], columns={"age": "comma"}).load()
+    splits = _table(test="test.csv", missing=["?"], columns={"age": "comma"}).load()
     _same(splits, plain)
     assert splits.encoder is not None and "age missing" in splits.encoder.features
     new = pd.read_csv("new.csv", sep=";")
     np.testing.assert_array_equal(splits.encoder.encode(new), splits.public.x)
-
-
-def test_typed_columns_are_what_they_are_as_text() -> None:
-    """As Parquet has them: time stamps, booleans and whole numbers with missing values, large
-    numbers.
-    """
-    when = pd.to_datetime(["2024-01-01", "2024-02-03 10:00", None, "9999-12-31"], format="ISO8601")
-    sure = pd.Series([True, None, False, True], dtype=object)
-    columns = {
-        "when": when,
-        "zoned": when.tz_localize("UTC"),
-        "sure": sure,
-        "code": [1, 2, None, 1],
-    }
-    typed = pd.DataFrame(columns)
-    zoned = ["2024-01-01T00:00Z", "2024-02-03T10:00Z", None, "9999-12-31T00:00Z"]
-    text = pd.DataFrame(
-        {
-            "when": ["2024-01-01", "2024-02-03 10:00:00", "", "9999-12-31"],
-            "zoned": zoned,
-            "sure": ["true", " ", "FALSE", "True"],
-            "code": ["1", "2", None, "1.0"],
-        }
-    )
-    encoder = fit_encoder(typed, {"code": "category"}, 32)
-    assert [column.kind for column in encoder.columns] == ["date", "date", "category", "category"]
-    np.testing.assert_array_equal(encoder.encode(typed), encoder.encode(text))
 
 
 def _every_type(rows: int, odd: bool) -> pd.DataFrame:
@@ -336,12 +316,9 @@ def _every_type(rows: int, odd: bool) -> pd.DataFrame:
         "plain": ([f"{n:.4f}" for n in real], ["18446744073709551616", "9007199254740993", "-0.0"]),
         "ward": ([f"w{n % 5}" for n in small], [" ", "1.0", "TRUE", "-0"]),
         "moment": ([*moment], [pd.Timestamp("2020-05-05 06:30"), None]),
-        "zoned": ([*day.tz_localize("Europe/Zurich")], [None]),
-        "stay": ([*pd.to_timedelta(small % 6, unit="D")], [pd.Timedelta("2 days 7h"), None]),
         "large": ([*rng.integers(2**53, 2**60, rows).tolist()], [2**53 + 1, -5]),
         "real": ([*real], [-0.0, 0.0, 1.0, math.nan, 1e300]),
         "flag": ([*(real > 0).tolist()], [None]),
-        "exact": ([Decimal(n) / 100 for n in small.tolist()], [None, Decimal("1.00")]),
     }
     for values, others in columns.values():
         if odd:
@@ -373,11 +350,9 @@ def test_every_row_is_encoded_and_named_alike_alone_and_in_company(
         "iso": "date",
         "format": "%d/%m/%Y",
         "large": "number",
-        "stay": "time",
         "time": "time",
         "money": "comma",
         "plain": "number",
-        "exact": "number",
         "moment": "date",
     }
     encoders = [
@@ -398,17 +373,12 @@ WRITTEN = {
     "-1,234.50 999.25": "1,234.5",
     "-1.234,50 999,25": "1.234,5",
     "−1234,5 999,25": "1.234,5",
-    "-1'234.50 999.25": "1,234.5",
     "-1’234,50 999,25": "1.234,5",
-    "-1\u00a0234,50 999,25": "1.234,5",
     "-1\u202f234.50 999.25": "1,234.5",
     "1.234,50- 999,25": "1.234,5",
     "(1,234.50) 999.25": "1,234.5",
-    "-$1,234.50 $999.25": "$1,234.5",
     "$(1,234.50) $999.25": "$1,234.5",
     "-1.234,50€ 999,25€": "1.234,5€",
-    "CHF-1'234.50 CHF999.25": "CHF1,234.5",
-    "-1234,5% +999,25%": "1.234,5%",
     "-1234.5kg 999.25kg": "1,234.5kg",
     "-Rs.1,234.50/- Rs.999.25": "Rs.1,234.5",
     "-1,2345E+03 9,9925E+02": "1.234,5",
@@ -432,16 +402,12 @@ def test_numbers_are_read_as_people_write_them(cells: str) -> None:
     "format",
     [
         "%d/%m/%Y",
-        "%m/%d/%Y %H:%M",
         "%d.%m.%y",
         "%Y/%m/%d",
         "%d-%b-%Y",
-        "%d %B %Y",
         "%b %d, %Y",
         "%Y%m%d",
-        "%d%b%Y",
         "%m/%d/%Y %I:%M %p",
-        "%d. %m. %Y",
         "%Y-%m-%dT%H:%M:%S",
     ],
 )
@@ -460,11 +426,9 @@ def test_dates_of_all_usual_orders_are_read(format: str) -> None:
     "cells",
     [
         ["18.00.00", "06.30.00"],
-        ["18:00", "6:30"],
         ["6:00 pm", "6:30 AM"],
         ["18:00 Uhr", "6.30 Uhr"],
         ["0 days 18:00:00", "06:30:00"],
-        ["18h00", "6h30"],
         [*pd.to_timedelta(["18h", "390min"])],
     ],
 )
@@ -520,16 +484,9 @@ def test_private_numbers_are_read_as_the_public_file_writes_them() -> None:
             encoder.encode(public.assign(comma=[private, *comma[1:]]))
 
 
-@pytest.mark.parametrize(
-    "cells",
-    [
-        ["$ -", "$ 1,234.50"],
-        ["-  €", "1.234,50 €"],
-        [" $-   ", "$ 1,234.50"],
-    ],
-)
-def test_an_accountants_dash_is_zero(cells: list[str]) -> None:
-    (column,) = fit_encoder(pd.DataFrame({"pay": cells * 20}), {}, 32).columns
+def test_an_accountants_dash_is_zero() -> None:
+    public = pd.DataFrame({"pay": ["-  €", "1.234,50 €"] * 20})
+    (column,) = fit_encoder(public, {}, 32).columns
     assert (column.kind, column.mean[0]) == ("number", 617.25)
 
 
@@ -551,7 +508,6 @@ COLUMNS: dict[str, tuple[Callable[[int, int], object], bool]] = {
     "numbers given in turn": (lambda row, person: 7_000_000 + person, True),
     "notes": (lambda row, person: f"note {row} of {person}", True),
     "postcodes with 0": (lambda row, person: f"{7 * row:05d}", True),
-    "pay": (lambda row, person: f"{10**5 + 179 * person} €", False),
     "ages": (lambda row, person: 18 + person % 77, False),
     "exact values": (lambda row, person: math.sin(row), False),
     "dates": (lambda row, person: f"20{row % 24:02d}-0{1 + person % 9}-{1 + row % 28:02d}", False),
@@ -572,19 +528,6 @@ def test_identifiers_are_no_features_unless_the_user_says_so(name: str) -> None:
     assert not fit_encoder(public, {"column": "category"}, 32).unused
 
 
-@pytest.mark.parametrize("name", ["patient nbr", "Größe", "CO(GT)", 'say "x": y', "it's"])
-def test_what_is_said_of_a_column_can_be_typed(name: str) -> None:
-    """A word among numbers is missing where the kind is given."""
-    public = pd.DataFrame({name: ["four", *map(str, [*range(9)] * 11)]})
-    (line,) = doubts(public, fit_encoder(public, {}, 32), grouped=False)
-    assert "1 of 100" in line and _kinds_typed(line) == [{name: "number"}]
-    given = fit_encoder(public, {name: "number"}, 32)
-    assert not [*doubts(public, given, grouped=False)]
-    empty = public.replace("four", "")
-    encoded = fit_encoder(empty, {}, 32).encode(empty)
-    np.testing.assert_array_equal(given.encode(public), encoded)
-
-
 @pytest.mark.parametrize("by", ["group", "id"])
 def test_people_on_both_sides_are_refused_dropped_or_allowed(files: Path, by: str) -> None:
     settings: dict[str, Any] = {"group": None, "id": None, "test": "test.csv", by: "person"}
@@ -594,7 +537,6 @@ def test_people_on_both_sides_are_refused_dropped_or_allowed(files: Path, by: st
     _change("test.csv", lambda table: table.assign(person=[*shared[1:], *table.person[9:]]))
     with pytest.raises(InputError, match=r"^overlap=refuse.* 10 are in public rows"):
         _table(**settings).check()
-    assert len(_table(**settings, overlap="allow").load().private) == 400
     dropped = _table(**settings, overlap="drop").load()
     records[~records.person.isin(shared)].to_csv("visits.csv", index=False)
     assert dropped.digest == _table(**settings).load().digest
@@ -613,15 +555,13 @@ def _change(name: str, change: Callable[[pd.DataFrame], pd.DataFrame]) -> None:
     change(pd.read_csv(name)).to_csv(name, index=False)
 
 
-def _written(content: str | bytes, name: str = "visits.csv") -> Callable[[], object]:
-    content = content.encode() if isinstance(content, str) else content
-    return lambda: Path(name).write_bytes(content)
+def _written(content: bytes) -> Callable[[], object]:
+    return lambda: Path("visits.csv").write_bytes(content)
 
 
 @pytest.mark.parametrize(
     ("key", "spoil", "settings"),
     [
-        ("private", lambda: _change("visits.csv", lambda table: table.drop(columns="age")), {}),
         ("label", lambda: _change("visits.csv", lambda table: table.assign(back=range(400))), {}),
         (
             "private",
@@ -635,21 +575,16 @@ def _written(content: str | bytes, name: str = "visits.csv") -> Callable[[], obj
             lambda: _change("test.csv", lambda table: table.drop(columns="back")),
             {"test": "test.csv"},
         ),
-        ("private", _written("back,b\n1,secret,3\n"), {}),
-        ("private", _written(b"PK\3\4secret"), {}),
+        ("private", _written(b"back,b\n1,secret,3\n"), {}),
         ("private", _written(b"back,b\n\x81,1\n"), {"encoding": "cp1252"}),
         (
             "encoding",
             lambda: _change("new.csv", lambda table: table.replace("ER", "Köln")),
             {"encoding": "cp1252"},
         ),
-        ("dataset.encoding", str, {"encoding": "cp125"}),
-        ("label", str, {"skip": 3}),
         ("public", Path("new.csv").unlink, {}),
         ("label", str, {"label": "wrong"}),
-        ("drop", str, {"drop": ["wrong"]}),
         ("dataset.columns.age", str, {"columns": {"age": "wrong"}}),
-        ("private", _written("age", "visits.xls"), {"private": "visits.xls"}),
     ],
 )
 def test_what_is_wrong_is_said_in_one_line(
@@ -663,7 +598,11 @@ def test_what_is_wrong_is_said_in_one_line(
 
 
 def test_from_files_to_a_published_student_that_runs_without_nzc(
-    nzc: Nzc, files: Path, command: Command
+    nzc: Nzc,
+    files: Path,
+    command: Command,
+    monkeypatch: pytest.MonkeyPatch,
+    capfd: pytest.CaptureFixture[str],
 ) -> None:
     ran = nzc(
         *RECIPE,
@@ -691,19 +630,12 @@ def test_from_files_to_a_published_student_that_runs_without_nzc(
     raw.loc[1, "ward"] = "never seen"
     raw.to_csv("raw.csv", index=False)
     printed = command("predict", "public", "raw.csv")[1]
-    script = (
-        "import runpy, sys; sys.modules['nzc'] = None; sys.argv = ['predict.py', 'raw.csv']; "
-        "sys.path.insert(0, 'public'); runpy.run_path('public/predict.py', run_name='__main__')"
-    )
-    alone = subprocess.run(
-        [sys.executable, "-c", script], capture_output=True, text=True, check=True
-    )
-    assert alone.stdout == printed
-    served = Served("public")
-    assert served.predict([{"age": 81, "visit": "V1"}]).label.isin(["no", "yes"]).all()
-    with pytest.raises(MlflowException, match="wrad") as refused:
-        served.predict([{"age": 81, "wrad": "ICU"}])
-    assert refused.value.get_http_status_code() == 400
+    with monkeypatch.context() as patch:
+        patch.setitem(sys.modules, "nzc", None)
+        patch.setattr("sys.argv", ["predict.py", "raw.csv"])
+        patch.syspath_prepend("public")
+        runpy.run_path("public/predict.py", run_name="__main__")
+    assert capfd.readouterr().out == printed
     answers = pd.read_csv(io.StringIO(printed))
     assert answers.visit.tolist() == raw.visit.tolist()
     assert answers.probability.between(0, 1).all()
@@ -729,11 +661,10 @@ def test_students_of_scikit_learn_predict_the_same_as_tensors(ours: Any, theirs:
     rng = np.random.default_rng(0)
     x = rng.normal(size=(300, 5)).astype(np.float32)
     y = np.where(rng.random(300) < 0.5, np.digitize(x[:, 0] + x[:, 1], [-1, 0]), -1)
-    for classes, labels in ((4, y), (2, np.minimum(y, 1)), (3, np.where(y == 1, -1, y))):
-        known = labels >= 0
-        fitted = ours.fit(StudentData(x, labels, classes), 0, TrainerSettings(), "")
-        theirs.fit(x[known], labels[known], np.ones(known.sum()))
-        expected = np.zeros((300, classes))
-        expected[:, theirs.classes_] = theirs.predict_proba(x)
-        np.testing.assert_allclose(fitted.probabilities(x), expected, atol=1e-6)
-        assert torch.isfinite(fitted.classifier(torch.from_numpy(x))).all()
+    known = y >= 0
+    fitted = ours.fit(StudentData(x, y, 4), 0, TrainerSettings(), "")  # one class has no row
+    theirs.fit(x[known], y[known], np.ones(known.sum()))
+    expected = np.zeros((300, 4))
+    expected[:, theirs.classes_] = theirs.predict_proba(x)
+    np.testing.assert_allclose(fitted.probabilities(x), expected, atol=1e-6)
+    assert torch.isfinite(fitted.classifier(torch.from_numpy(x))).all()

@@ -40,14 +40,11 @@ def _probabilities(seed: int = 0) -> np.ndarray:
 
 
 @pytest.mark.parametrize("choice", CHOICES)
-@pytest.mark.parametrize("probs", [None, _probabilities()], ids=["alone", "student"])
-def test_what_is_chosen_is_left_and_never_asked_twice(
-    choice: str, probs: np.ndarray | None
-) -> None:
+def test_what_is_chosen_is_left_and_never_asked_twice(choice: str) -> None:
     left = np.random.default_rng(2).permutation(POOL)[:40]
     for size in (0, 7, 40):
         rng = np.random.default_rng(size)
-        rows = QuerySelection(choice, None).choose(left, size, probs, rng, _probabilities(1))
+        rows = QuerySelection(choice, None).choose(left, size, None, rng, _probabilities(1))
         assert len(rows) == len(set(rows)) == size
         assert set(rows) <= set(left)
 
@@ -76,8 +73,6 @@ SIZES = [
     ("first", [10, 30], None, True, False, [10, 30]),
     ("entropy", None, None, False, False, "query_choice=entropy: .* no student"),
     ("balanced", 1, None, True, False, "rounds=1: must be 2 or more"),
-    ("first", "many", None, True, False, "rounds=many: .* whole number"),
-    ("first", [10, -1], None, True, False, "rounds=-1: .* 1 or more"),
     ("first", [30, 31], None, True, False, "queries=61: .* from 1 to 60"),
     ("first", [10, 10], 10, True, False, "queries=10: .* sum of rounds"),
     ("first", 11, 10, True, False, "rounds=11: .* from 1 to 10"),
@@ -141,7 +136,7 @@ def _ask_all(
     session = _session(policy, sizes)
     for number in range(len(sizes)):
         probs_now = probs if number else None
-        session.ask(_votes(), session.choose(probs_now), probs_now)
+        session.ask(_votes(), session.choose(student_probs=probs_now), probs_now)
     return session
 
 
@@ -214,14 +209,12 @@ def test_where_noise_ends_the_asking_what_might_have_followed_is_paid() -> None:
 
 
 MIXED = NoisyArgmax(LaplaceNoise(0.05), first=NoisyArgmax(GaussianNoise(40)))
-SPARSE = NoisyArgmax(GaussianNoise(20), first=nzc.SparseStable(cutoff=2, teachers=100, delta=1e-5))
 
 
 @pytest.mark.parametrize(
     ("mechanism", "budget", "message"),
     [
         (GAUSSIAN.between(OwnCells()), None, "^rounds=2: must be 1"),
-        (SPARSE, None, "^rounds=2: must be 1: the cost of GNMax.* counts over one round"),
         (MIXED, 0.5, r"^budget\.epsilon=0.5"),
         (nzc.Plurality(), 1, r"^budget\.epsilon=1: must be null"),
         (GAUSSIAN, 1e-3, r"^budget\.epsilon=0.001: must be at least"),
@@ -268,20 +261,6 @@ def test_a_published_bound_that_depends_on_votes_is_a_release_of_its_own() -> No
     assert public == {"published", "published_delta", "sanitised"}
 
 
-def test_an_audit_of_two_mechanisms_is_of_the_dearer() -> None:
-    """One query of the second could be told from hundreds of the first, which it is not asked."""
-    first = NoisyArgmax(GaussianNoise(400), screen=ThresholdScreen(60, 1000))
-    mechanism = NoisyArgmax(GaussianNoise(5), screen=InteractiveScreen(40, 20, 0.9), first=first)
-    policy = _policy(mechanism, choice="random", audit_trials=2000)
-    session = _ask_all(policy, [59, 1], _probabilities())
-    audits = []
-    for past in session.rounds:
-        rng = np.random.default_rng([0, 3])
-        asked = past.planned.mechanism
-        audits.append(asked.audit(100, CLASSES, len(past.rows), 2000, 1e-5, rng))
-    assert session.epsilon().audited in audits
-
-
 @pytest.mark.parametrize("limit", [{"budget": 4.0}, {"answers": 1}], ids=str)
 def test_an_audit_answers_no_more_than_the_run(limit: dict[str, Any]) -> None:
     """Many queries are asked and at most one is answered, which the limit admits. An audit answers
@@ -307,7 +286,7 @@ INTERACTIVE = NoisyArgmax(
 def test_rounds_of_two_mechanisms_add_up() -> None:
     """Two routes: the sum of the rounds, and each round's own mechanism by itself."""
     probs = _probabilities()
-    one, two = _ask_all(_policy(INTERACTIVE, choice="random"), [20, 30], probs).rounds
+    one, two = _ask_all(_policy(INTERACTIVE, choice="random"), [4, 6], probs).rounds
     orders = np.array([2.0, 8.0, 40.0])
     votes = _votes().votes
     by_hand = INTERACTIVE.first.exact(votes[one.rows]).total(orders)
@@ -336,8 +315,9 @@ def test_asking_stops_after_so_many_answers(sizes: list[int]) -> None:
     assert 0.7 < session.promise.epsilon / gaussian(np.sqrt(60 / 20**2 + 7 * 2 / 20**2), 1e-5) < 0.9
 
 
-@pytest.mark.parametrize("noise", [GaussianNoise(20), LaplaceNoise(0.1)])
-@pytest.mark.parametrize("screen", [None, ThresholdScreen(60, 20)])
+@pytest.mark.parametrize(
+    ("noise", "screen"), [(GaussianNoise(20), None), (LaplaceNoise(0.1), ThresholdScreen(60, 20))]
+)
 def test_a_budget_holds_over_all_rounds_and_refused_queries_have_no_label(
     noise: GaussianNoise | LaplaceNoise, screen: ThresholdScreen | None
 ) -> None:
@@ -388,7 +368,8 @@ def test_a_student_learns_from_what_was_released_and_is_charged_for_before(
 
     monkeypatch.setattr(Linear, "learn", learn)
     noise = ["aggregator=gnmax", "aggregator.sigma=9", "queries=80", "rng=system"]
-    ran = nzc(*DIGITS, "teachers=logistic", "student=linear", *TEACHERS[::2], *noise)
+    alone = ["teachers=logistic", "teachers.parallel=1", "student=linear", *TEACHERS[::2]]
+    ran = nzc(*DIGITS, *alone, *noise)
     assert ran.code == 1 and "a fit that fails" in ran.err
     ((labels, entry),) = learned
     assert entry.facts["answered"] == 80
@@ -401,16 +382,13 @@ def test_interactive_end_to_end(nzc: Nzc) -> None:
     # Few queries are answered, and the student is sure of some of the others.
     noise = ["aggregator.threshold=5", "aggregator.sigma1=3", "aggregator.sigma=3"]
     sure = ["aggregator=interactive", *noise, "aggregator.confidence=0.3", "queries=60"]
-    command = [*DIGITS, *SMALL, *sure]
-    ran = nzc(*command)
+    ran = nzc(*DIGITS, *SMALL, *sure)
     result, rounds = ran.result, ran.result["rounds"]
     assert [part["asked"] for part in rounds] == [30, 30]
     assert sum(part["answered"] for part in rounds) == result["answered"] < 60
     costs = [part["epsilon"] for part in rounds]
     assert max(costs) < result["epsilon"]["exact"] < sum(costs)
     assert 0 < result["reinforced"] <= 60 - result["answered"]
-    # Also the ledger's total: equal labels cost nothing.
-    assert nzc(*command).result["epsilon"] == result["epsilon"]
     curves = next(ran.folder.glob("outputs/*/*/student.csv")).read_text()
     assert "Student of round 1/loss_labelled,0," in curves and "Student/loss_labelled,0," in curves
 
@@ -418,7 +396,7 @@ def test_interactive_end_to_end(nzc: Nzc) -> None:
 def test_without_a_label_there_is_no_student_and_all_else_is_whole(nzc: Nzc) -> None:
     noise = ["aggregator.threshold=12", "aggregator.sigma1=1", "aggregator.sigma=1"]
     never = ["aggregator=confident", *noise, "queries=50", "rounds=2"]
-    ran = nzc(*DIGITS, *SMALL, *never)
+    ran = nzc(*DIGITS, *SMALL, "teachers.epochs=1", *never)
     assert ran.code == 0 and "no label was released" in ran.err
     assert ran.result["answered"] == 0
     assert ran.result["accuracy"] is None and ran.result["label_accuracy"] is None

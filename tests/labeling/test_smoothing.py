@@ -3,7 +3,6 @@
 import numpy as np
 import pytest
 
-from nzc.labeling import smoothing
 from nzc.labeling.smoothing import NoisyTotals, expected_records, smooth
 from nzc.mechanisms import Counts
 from nzc.planning.expected import expected_in_cells, rows_to_ask
@@ -33,7 +32,7 @@ def _counts(asked: np.ndarray, private: np.ndarray, label: np.ndarray, scale: fl
     return counts + np.round(rng.laplace(scale=scale, size=counts.shape))
 
 
-@pytest.mark.parametrize("classes", [2, 10, 50])
+@pytest.mark.parametrize("classes", [2, 10])
 def test_without_noise_rows_have_the_plurality_of_their_cell(classes: int) -> None:
     rng = np.random.default_rng(0)
     places, _ = _clusters(rng, classes, 500 // classes, 0.05)
@@ -44,21 +43,6 @@ def test_without_noise_rows_have_the_plurality_of_their_cell(classes: int) -> No
     totals = NoisyTotals(counts, expected_records(places, rows, len(private)), 1e-6)
     smoothed = smooth(places, rows, totals).argmax(axis=1)
     assert np.mean(smoothed == counts.argmax(axis=1)[_cell(places, places[rows])]) > 0.99
-
-
-@pytest.mark.parametrize("asked", [1, 2, 30])
-@pytest.mark.parametrize("classes", [2, 150])
-@pytest.mark.parametrize("size", [0.0, 1.0, 1e9])
-def test_any_counts_give_probabilities(asked: int, classes: int, size: float) -> None:
-    rng = np.random.default_rng(1)
-    places = rng.standard_normal((60, 4)).repeat(2, axis=0)  # each twice, so cells may be empty
-    rows = np.arange(asked)
-    counts = np.round(size * rng.laplace(size=(asked, classes)))
-    expected = expected_records(places, rows, 1000)
-    for noise_std in (1e-3, 1.0, 1e9):
-        probs = smooth(places, rows, NoisyTotals(counts, expected, noise_std))
-        assert probs.shape == (120, classes) and (probs >= 0).all()
-        assert np.allclose(probs.sum(axis=1), 1)
 
 
 def test_large_noise_leaves_the_shares_of_all_records() -> None:
@@ -78,7 +62,7 @@ def test_large_noise_leaves_the_shares_of_all_records() -> None:
 
 def test_smoothing_labels_more_rows_right_than_each_cell_alone_and_surer_rows_more_often() -> None:
     shares = []
-    for seed in range(3):
+    for seed in range(2):
         rng = np.random.default_rng(seed)
         places, truth = _clusters(rng, 5, 80, 0.3)
         private, label = _clusters(rng, 5, 300, 0.3)
@@ -91,65 +75,6 @@ def test_smoothing_labels_more_rows_right_than_each_cell_alone_and_surer_rows_mo
         shares.append((alone.mean(), right.mean(), right[:200].mean()))
     alone, smoothed, surer = np.mean(shares, axis=0)
     assert smoothed > alone + 0.1 and surer > smoothed + 0.02
-
-
-@pytest.mark.parametrize(("own", "sizes"), [(0.03, 1e6), (0.0, 0.5), (0.0, 0.01)])
-def test_the_mean_is_the_gaussian_process_of_cell_averages(
-    own: float, sizes: float, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """All records together are observed too: each class has its expected share, give or take
-    `sizes`/classes.
-    """
-    rng = np.random.default_rng(5)
-    width, variance, noise_std = 0.4, 0.8, 6.0
-    monkeypatch.setattr(smoothing, "_WIDTHS", (width,))
-    monkeypatch.setattr(smoothing, "_VARIANCES", np.array([[variance]]))
-    monkeypatch.setattr(smoothing, "_OWN", (own,))
-    monkeypatch.setattr(smoothing, "_SIZES", sizes)
-    places, label = _clusters(rng, 3, 40)
-    rows = np.arange(9)
-    expected = expected_records(places, rows, 900)
-    counts = _counts(places[rows], places, label, 0) * 900 / len(places)
-    totals = NoisyTotals(counts + noise_std * rng.standard_normal((9, 3)), expected, noise_std)
-
-    square = ((places[:, None] - places) ** 2).sum(axis=2)
-    cell = _cell(places, places[rows])
-    kernel = variance / 3 * np.exp(-square / square.mean() / (2 * width**2))
-    joint = kernel + own / 3 * (cell[:, None] == cell)
-    total = expected * (cell[:, None] == rows) / np.bincount(cell)  # sums over cells
-    total = np.column_stack([total, total.sum(axis=1)])
-    noise = np.diag([*noise_std**2 + expected / 3, (sizes * 900 / 3) ** 2])
-    gain = joint @ total @ np.linalg.inv(total.T @ joint @ total + noise)
-    rest = totals.counts - totals.shares * expected[:, None]
-    mean = totals.shares + gain @ np.pad(rest, ((0, 1), (0, 0)))
-
-    found: list[np.ndarray] = []
-
-    def probabilities(mean: np.ndarray, variance: np.ndarray, *_: object) -> np.ndarray:
-        found.extend((mean, variance))
-        return mean
-
-    monkeypatch.setattr(smoothing, "_probabilities", probabilities)
-    smooth(places, rows, totals)
-    assert np.allclose(found[0], mean, atol=1e-3)
-    assert np.allclose(found[1], np.diag(joint - gain @ total.T @ joint), atol=1e-3)
-
-
-@pytest.mark.parametrize(
-    ("shares", "twice_different"), [([1, 0, 0], 0), ([0.8, 0.2, 0], 0.64), ([0.4, 0.3, 0.3], 1)]
-)
-def test_how_classes_mix_is_read_through_the_noise(
-    shares: list[float], twice_different: float
-) -> None:
-    rng = np.random.default_rng(0)
-    counts = 1_000 * rng.permuted(np.tile(shares, (300, 1)), axis=1)
-    counts = counts + rng.laplace(scale=100, size=(300, 3))
-    expected = np.full(300, 1_000.0)
-    noise_std = 100 * 2**0.5
-    mixed = NoisyTotals(counts, expected, noise_std).mixed
-    assert mixed == pytest.approx(0.99 * twice_different, abs=0.05)
-    # Three cells cannot follow three classes.
-    assert NoisyTotals(counts[:3], expected[:3], noise_std).mixed == 0
 
 
 @pytest.mark.parametrize("noise_std", [1e-3, 10.0, 1e9])

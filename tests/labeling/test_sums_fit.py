@@ -28,14 +28,12 @@ def _labels(x: np.ndarray, weights: np.ndarray, seed: int) -> np.ndarray:
     return np.asarray((draws > probs.cumsum(axis=1)[:, :-1]).sum(axis=1))
 
 
-def _learned(
-    sums: PrivateSums, public: PublicRows, noise: float, units: int, known: bool = True
-) -> LinearModel:
+def _learned(sums: PrivateSums, public: PublicRows, noise: float) -> LinearModel:
     """Return the model of sums with Gaussian noise of this deviation, in lengths of a record."""
     rng = np.random.default_rng(0)
     scale = scale_of(sums.classes, counts_reach(public.most))
     noisy = sums.class_counts() + scale * noise * rng.normal(size=sums.classes)
-    counts = ReleasedCounts.of(noisy, scale * noise, public.most, units, known)
+    counts = ReleasedCounts.of(noisy, scale * noise, sums)
     matrix = sums.matrix(counts.code)
     scale = scale_of(matrix.size, code_reach(counts.code, labels_only=False))
     noisy = matrix + scale * noise * rng.normal(size=matrix.shape)
@@ -51,7 +49,7 @@ def test_without_noise_it_is_the_maximum_of_the_likelihood(classes: int) -> None
     x = _rows(4000, 5, seed=1)
     truth = np.random.default_rng(2).normal(size=(5, classes)) * 3
     y = _labels(x, truth, seed=3)
-    model = _learned(PrivateSums(x, y, classes), PublicRows(x), 1e-3, len(x))
+    model = _learned(PrivateSums(x, y, classes), PublicRows(x), 1e-3)
     other = LogisticRegression(C=1e6, tol=1e-8, max_iter=1000).fit(x, y)
     found = model.probabilities(x)
     assert np.abs(found - other.predict_proba(x)).max() < 2e-3
@@ -64,7 +62,7 @@ def test_noise_shrinks_weights_and_never_the_meaning(noise: float) -> None:
     truth = np.random.default_rng(5).normal(size=(20, 2)) * 2
     y = _labels(x, truth, seed=6)
     public = _rows(3000, 20, seed=7)
-    model = _learned(PrivateSums(x, y, 2), PublicRows(public), noise, len(x))
+    model = _learned(PrivateSums(x, y, 2), PublicRows(public), noise)
     expected = softmax(public @ truth + np.array([1.0, 0.0]), axis=1)
     found = model.probabilities(public)
     agreement = (found.argmax(axis=1) == expected.argmax(axis=1)).mean()
@@ -92,7 +90,7 @@ def test_persons_with_many_records_do_not_bend_the_fit() -> None:
     of_public, public = people(3000, 11)
     rows = PublicRows(public, of_public)
     sums = PrivateSums(x, y, 2, persons, None, rows.most)
-    model = _learned(sums, rows, 1e-2, 20_000, known=False)
+    model = _learned(sums, rows, 1e-2)
     expected = softmax(public @ truth + np.array([1.0, 0.0]), axis=1)
     assert np.abs(model.probabilities(public) - expected).mean() < 0.03
 
@@ -125,6 +123,6 @@ def test_contrasts_are_orthonormal_and_add_to_zero(classes: int) -> None:
 def test_few_records_and_rare_classes_give_probabilities() -> None:
     x = _rows(30, 4, seed=13)
     y = np.r_[np.zeros(29, int), 1]
-    model = _learned(PrivateSums(x, y, 3), PublicRows(_rows(5, 4, seed=14)), 50.0, len(x))
+    model = _learned(PrivateSums(x, y, 3), PublicRows(_rows(5, 4, seed=14)), 50.0)
     probs = model.probabilities(x)
     assert np.isfinite(probs).all() and np.allclose(probs.sum(axis=1), 1)

@@ -11,16 +11,17 @@ from scipy.stats import chi2
 import nzc
 from nzc.accounting.exact import IMPOSSIBLE, error_of
 from nzc.accounting.exact_noise import ExactGenerator
-from nzc.mechanisms import ExponentialNoise, GaussianNoise, GumbelNoise, LaplaceNoise, NoisyArgmax
+from nzc.mechanisms import ExponentialNoise, GaussianNoise, LaplaceNoise, NoisyArgmax
 
-VOTES = [[5000, 0], [250, 0, 0], [84, 83, 83], [160, 60, 30], [0, 1, 12], [40] * 5]
-LAWS = [
+VOTES = [[5000, 0], [84, 83, 83], [0, 1, 12]]
+USUAL = [
     NoisyArgmax(GaussianNoise(40), nzc.Boost(c=20)),
-    *map(nzc.GNMax, (0.1, 1e6)),
-    *map(nzc.LNMax, (10, 0.05)),
-    *map(nzc.PermuteAndFlip, (0.05, 1e-6)),
-    *map(nzc.Gumbel, (1, 0.05)),
+    nzc.LNMax(0.05),
+    nzc.Gumbel(0.05),
 ]
+EXTREME = [nzc.GNMax(0.1), nzc.GNMax(1e6), nzc.LNMax(10), nzc.Gumbel(1)]
+EXTREME += map(nzc.PermuteAndFlip, (0.05, 1e-6))
+LAWS = [*USUAL, *(pytest.param(mechanism, marks=pytest.mark.slow) for mechanism in EXTREME)]
 
 
 @pytest.mark.parametrize("mechanism", LAWS, ids=str)
@@ -41,31 +42,7 @@ def test_a_mechanism_describes_itself_with_all_its_parameters(name):
     names = {key: getattr(nzc, key) for key in nzc.__all__}
     assert eval(repr(mechanism), names) == mechanism
     target = presets.OmegaConf.load(presets.FOLDER / f"{name}.yaml")["_target_"]
-    assert repr(mechanism).startswith(f"{target.removeprefix('nzc.')}(") or name == "sparse_stable"
-
-
-class OwnGaussian(GaussianNoise):
-    """A noise whose class is not nzc's."""
-
-
-SCREENED = NoisyArgmax(GumbelNoise(0.5), screen=nzc.ThresholdScreen(4, 1))
-PARTS = "screen=ThresholdScreen(threshold=4, sigma1=1), noise=GumbelNoise(gamma=0.5)"
-
-
-@pytest.mark.parametrize(
-    ("mechanism", "text"),
-    [
-        (nzc.NZC(0, 1, "smooth"), "NZC(c=0, sensitivity='smooth', beta=1.0, gamma=1)"),
-        (nzc.NZC(c=0, gamma=1), "LNMax(gamma=1)"),
-        (nzc.GNMax(3).between(nzc.OwnCells(2)), "GNMax(sigma=3, adjacency=OwnCells(records=2))"),
-        (NoisyArgmax(OwnGaussian(3)), "NoisyArgmax(noise=OwnGaussian(sigma=3))"),
-        (nzc.CountsGaussian(3), "CountsGaussian(sigma=3)"),
-        (nzc.GroundTruth(), "GroundTruth()"),
-        (SCREENED, f"NoisyArgmax({PARTS})"),
-    ],
-)
-def test_parts_that_change_the_law_are_never_left_out_of_a_description(mechanism, text):
-    assert repr(mechanism) == text
+    assert repr(mechanism).startswith(f"{target.removeprefix('nzc.')}(")
 
 
 @pytest.mark.parametrize(
@@ -92,11 +69,9 @@ def test_the_sampler_follows_the_law(name, generator):
     draws = 20_000
     rng = generator(np.random.PCG64(7))
     student_probs = np.tile([0.4, 0.3, 0.2, 0.1], (draws, 1))
-    for votes in ([120, 90, 30, 10], [238, 4, 4, 4], [11, 10, 10, 9]):
+    for votes in ([120, 90, 30, 10], [11, 10, 10, 9]):
         knobs = {}
-        if presets.build(name).one_round:  # no draw may come after the end of the run
-            knobs = {"teachers": sum(votes), "cutoff": 2 * draws}
-        elif presets.build(name).screen is not None:
+        if presets.build(name).screen is not None:
             knobs = {"threshold": 0.8 * sum(votes), "sigma1": 0.3 * sum(votes)}
         mechanism = presets.build(name, **knobs)
         labels = mechanism.release(np.tile(votes, (draws, 1)), rng, student_probs)
@@ -113,8 +88,8 @@ def histograms(classes):
     return rng.poisson(rng.exponential(rng.choice([1, 5, 30], (100, 1)), (100, classes)))
 
 
-@pytest.mark.parametrize("classes", range(1, 6))
-@pytest.mark.parametrize("gamma", [0.01, 0.3, 2.0])
+@pytest.mark.parametrize("classes", [1, 2, 5])
+@pytest.mark.parametrize("gamma", [0.01, 2.0])
 def test_exponential_noise_is_permute_and_flip(classes, gamma):
     """McKenna and Sheldon 2020, Algorithm 1, by enumeration: ε = 2γ; a vote moves two counts."""
     votes = histograms(classes)
@@ -127,20 +102,6 @@ def test_exponential_noise_is_permute_and_flip(classes, gamma):
             law[:, label] += reached * taken[:, label]
             reached = reached * (1 - taken[:, label])
     np.testing.assert_allclose(np.exp(ExponentialNoise(gamma).log_law(votes)), law, rtol=1e-12)
-
-
-@pytest.mark.parametrize(("moved", "charged"), [((0, 1), 1), ((-1, 0), 1), ((-1, 1), 2)])
-def test_permute_and_flip_costs_gamma_a_count(moved, charged):
-    """`worst_case` is for a moved vote, which changes two counts. Votes (5, 5) reach the bound."""
-    noise = ExponentialNoise(0.3)
-    reached = 0.0
-    for votes in (histograms(4) + 1, np.array([[5, 5]])):
-        for pair in permutations(range(votes.shape[1]), 2):
-            there = votes.copy()
-            there[:, pair] += moved
-            reached = max(reached, np.abs(noise.log_law(votes) - noise.log_law(there)).max())
-    assert reached == pytest.approx(charged * 0.3, rel=1e-9)
-    assert noise.worst_case(1).pure == 2 * 0.3
 
 
 @pytest.mark.parametrize(
@@ -159,8 +120,8 @@ def test_the_four_sensitivities(kind, scale):
 
 def test_what_a_boost_costs_whatever_the_votes():
     boosts = [(0.0, "constant"), (5.0, "global"), (5.0, "constant"), (1e100, "constant")]
-    mechanisms = [NoisyArgmax(LaplaceNoise(0.01), nzc.Boost(*boost)) for boost in boosts]
-    mechanisms.append(NoisyArgmax(LaplaceNoise(0.01), nzc.Boost(5.0, "local")))
+    mechanisms = [NoisyArgmax(LaplaceNoise(0.1), nzc.Boost(*boost)) for boost in boosts]
+    mechanisms.append(NoisyArgmax(LaplaceNoise(0.1), nzc.Boost(5.0, "local")))
     plain, scaled, boosted, *unbounded = (each.worst_case_epsilon(10, 1e-5) for each in mechanisms)
     assert plain < scaled < boosted < np.inf
     assert unbounded == [np.inf, np.inf]

@@ -6,14 +6,15 @@ from itertools import product
 
 import brute
 import numpy as np
+import presets
 import pytest
 from scipy import stats
 
 import nzc
 from nzc.accounting.data_independent import WorstCaseCost, gaussian_cost, pure_cost
 from nzc.accounting.exact import error_of
-from nzc.accounting.exact_noise import GUMBEL, ExactGenerator, ExactNoise, StandardLaw
-from nzc.mechanisms import Boost, ContinuousNoise, Noise, NoisyArgmax, NoisyCounts, OwnCells
+from nzc.accounting.exact_noise import GUMBEL, ExactGenerator, ExactNoise
+from nzc.mechanisms import Boost, ContinuousNoise, Noise, NoisyArgmax, NoisyCounts
 from nzc.mechanisms.noise import ExponentialNoise, GaussianNoise, GumbelNoise, LaplaceNoise, NoNoise
 from nzc.mechanisms.noise.checks import require_draws, require_worst_case
 from nzc.validation import InputError, is_shipped
@@ -104,56 +105,22 @@ def test_a_law_of_ones_own_costs_what_is_known_of_it(law, ours):
     np.testing.assert_allclose(cost, expected, rtol=1e-6)
 
 
-@pytest.mark.parametrize("gap", [0, 1, 250, 5000])
+@pytest.mark.parametrize("gap", [0, 5000])
 def test_a_law_with_heavy_tails(gap):
     """The difference of two Cauchy variables is another of twice the scale."""
     found = NoisyArgmax(Own(stats.cauchy())).log_law(np.array([[gap, 0]]))[0, 1]
     assert found == pytest.approx(stats.cauchy.logsf(gap, scale=2 * UNIT), rel=1e-12)
 
 
-@pytest.mark.parametrize("law", [stats.expon(), stats.halfnorm(), stats.uniform()])
-def test_one_sided_laws_at_all_neighbours_are_those_at_each(law, monkeypatch):
-    orders = np.array([1.5, 8.0, 64.0])
-    rows = [[5, 5], [9, 9, 9, 1], [30, 20, 10, 0, 0], [250, 0, 0], [21, 20, 20, 19, 3]]
-    mechanism = NoisyArgmax(Own(law))
-
-    def costs():
-        return [mechanism.exact(np.array([row])).per_query(orders) for row in rows]
-
-    found = costs()
-    monkeypatch.setattr(ContinuousNoise, "neighbourhood", lambda *_: None)
-    np.testing.assert_allclose(found, costs(), rtol=1e-9)
-
-
-@pytest.mark.parametrize("factor", [0.99, 1.0001])
-def test_a_law_that_does_not_sum_to_one_is_refused(factor, monkeypatch):
-    monkeypatch.setattr(Own, "log_density", lambda noise, x: noise.law.logpdf(x) + np.log(factor))
+def test_a_law_that_does_not_sum_to_one_is_refused(monkeypatch):
+    monkeypatch.setattr(Own, "log_density", lambda noise, x: noise.law.logpdf(x) + 1e-4)
     with pytest.raises(InputError, match="must have a law that sums to one"):
         NoisyArgmax(Own(stats.norm())).cost([[120, 100, 30]], [0]).epsilon(1e-5)
 
 
-@pytest.mark.parametrize("guard", [0.0, 1e-300, 1e-100])
+@pytest.mark.parametrize("guard", [0.0, 1e-300])
 def test_a_guarded_logarithm_does_not_lower_the_cost(guard):
-    """Exponential noise: a class g behind wins with e^(−g/20)/2, by the Laplace difference."""
     mechanism = NoisyArgmax(Own(stats.expon(), pure(1.0), guard=guard))
-    orders = np.array([1.5, 8.0, 100.0])
-
-    def law(gap):
-        return np.array([stats.laplace.sf(-gap / UNIT), stats.laplace.sf(gap / UNIT)])
-
-    def divergence(p, q, order):
-        # log Σ q ((p/q)^α − 1 − α (p/q − 1)) loses no digits where p and q are close.
-        terms = q * (np.expm1(order * np.log(p / q)) - order * (p / q - 1))
-        return np.log1p(terms.sum()) / (order - 1)
-
-    for gap in (0, 40, 400):
-        found = mechanism.exact(np.array([[500 + gap, 500]])).per_query(orders)[0]
-        pairs = []
-        for there in (law(gap - 2), law(gap + 2)):
-            pairs += [(law(gap), there), (there, law(gap))]
-        for order, cost in zip(orders, found, strict=True):
-            true = max(divergence(p, q, order) for p, q in pairs)
-            assert true * (1 - 1e-6) <= cost <= true * (1 + 1e-4) + 1e-15
     epsilon = mechanism.cost(np.array([[130, 120, 0]] * 20), np.zeros(20, int)).epsilon(1e-5)
     # With a guard of 1e-300 it was 1.201.
     assert 1.2308 < epsilon.exact_lower <= epsilon.exact < 1.2332
@@ -167,13 +134,12 @@ BOUNDS = [
 ]
 
 
-@pytest.mark.parametrize("boost", [Boost(), Boost(c=4)])
 @pytest.mark.parametrize(("law", "bound"), BOUNDS)
-def test_a_bound_below_the_law_is_refused_at_once(law, bound, boost):
+def test_a_bound_below_the_law_is_refused_at_once(law, bound):
+    boost = Boost(c=4)
     require_worst_case(Own(law, bound(1.0)), boost.shift)
-    for factor in (0.25, 0.9):
-        with pytest.raises(InputError, match=r"^worst_case=.*must hold for any votes"):
-            NoisyArgmax(Own(law, bound(factor)), boost)
+    with pytest.raises(InputError, match=r"^worst_case=.*must hold for any votes"):
+        NoisyArgmax(Own(law, bound(0.9)), boost)
 
 
 @pytest.mark.parametrize(
@@ -189,47 +155,50 @@ def test_a_bound_that_is_too_small_in_one_respect_is_refused(bound):
         NoisyArgmax(Own(stats.laplace(), bound), Boost(c=4))
 
 
-NOISES = [Own(stats.norm()), Own(stats.expon()), Own(stats.cauchy()), OwnGumbel()]
-
-
-def _name(noise: object) -> str:
+def _class(noise: object) -> str:
     return type(noise).__name__
 
 
-@pytest.mark.parametrize("noise", NOISES, ids=_name)
-@pytest.mark.parametrize("drawn", [0.98, 1.02, 0.0])
-def test_two_percent_too_little_or_too_much_noise_is_refused(noise, drawn):
-    with pytest.raises(InputError, match=r"^noise=.*must draw with `sample`, in votes"):
+NOISES = [Own(stats.norm()), Own(stats.expon()), Own(stats.cauchy()), OwnGumbel()]
+
+
+@pytest.mark.parametrize("noise", NOISES, ids=_class)
+@pytest.mark.parametrize("drawn", [0.95, 1.05])
+def test_five_percent_too_little_or_too_much_noise_is_refused(noise, drawn):
+    with pytest.raises(InputError, match=r"^noise=.*must draw"):
         require_draws(replace(noise, drawn=drawn))
 
 
-@pytest.mark.parametrize("noise", [*NOISES, OwnGumbel(quantiles=1.0)], ids=_name)
+@pytest.mark.parametrize("noise", [*NOISES, OwnGumbel(quantiles=1.0)], ids=_class)
 def test_a_right_noise_of_ones_own_is_taken_and_drawn_for_a_release(noise):
     mechanism = NoisyArgmax(noise)
     assert mechanism.release(np.array([[9, 3]]), nzc.system_rng()) in (0, 1)
 
 
-KINDS = [Noise]
-for kind in KINDS:
-    KINDS += [other for other in kind.__subclasses__() if is_shipped(other) and other not in KINDS]
+def _noises_of_nzc() -> list[type]:
+    """Every class of noise in nzc, whether a preset has it or not."""
+    found = [Noise]
+    for kind in found:
+        found += [other for other in kind.__subclasses__() if is_shipped(other)]
+    noises = {kind for kind in found if not kind.__abstractmethods__}
+    return sorted(noises - {NoNoise}, key=lambda kind: kind.__name__)
 
 
-@pytest.mark.parametrize("parameter", [300, 0.05])
-@pytest.mark.parametrize("kind", [kind for kind in KINDS if not kind.__abstractmethods__])
-def test_every_noise_of_nzc_is_consistent(kind, parameter):
-    """A mechanism does not check them."""
-    if kind is not NoNoise:
-        require_draws(kind(parameter))
-        for shift in (1.0, 1e100):
-            require_worst_case(kind(parameter), shift)
+PRESETS = {type(noise): noise for noise in presets.NOISES}
 
 
-def test_an_exact_cost_below_its_lower_bound_is_refused():
-    cost = nzc.LNMax(0.05).cost(np.array([[130, 120]] * 20), np.zeros(20, int))
-    assert cost.epsilon(1e-5).exact_lower <= cost.epsilon(1e-5).exact
-    with pytest.raises(InputError, match=r"worst_case=.*at these votes"):
-        replace(cost, worst_case=((20, pure_cost(0.01)),)).epsilon(1e-5)
-    exact = replace(cost.exact[0], ceiling=lambda orders: np.full((2, len(orders)), 1e-6))
+@pytest.mark.parametrize("kind", _noises_of_nzc())
+def test_every_noise_of_nzc_is_a_presets_and_passes_its_checks(kind):
+    """Those of a noise of one's own, which a mechanism does not run for nzc's."""
+    noise = PRESETS[kind]
+    require_draws(noise)
+    for shift in (1.0, 1e100):
+        require_worst_case(noise, shift)
+
+
+def test_a_bound_that_is_too_small_at_the_votes_is_refused():
+    (exact,) = nzc.LNMax(0.05).cost(np.array([[130, 120]]), np.zeros(1, int)).exact
+    exact = replace(exact, ceiling=lambda orders: np.full((2, len(orders)), 1e-6))
     with pytest.raises(InputError, match=r"worst_case=.*at order 2 it is too small at these"):
         exact.total(np.array([2.0, 8.0]))
 
@@ -261,10 +230,6 @@ def test_a_noise_that_ties_costs_what_its_neighbours_in_the_order_of_classes_sho
     assert brute.leak(here, neighbours, exact * (1 - 1e-3)) > delta
 
 
-class Renamed(GumbelNoise):
-    """Nothing but another name."""
-
-
 class OnlySeeded(OwnGumbel):
     """The plurality itself where the generator is the system's."""
 
@@ -293,39 +258,21 @@ class Antithetic(Own):
         return noise
 
 
-class OtherQuantiles(Own):
-    """Its quantiles in `exact` are those of slightly more noise."""
-
-    @property
-    def exact(self):
-        return ExactNoise(GUMBEL, Fraction(UNIT * 1.000001))
-
-
-class Imprecise(OwnGumbel):
-    """Its quantiles by mpmath are others than in float64."""
-
-    @property
-    def exact(self):
-        law = StandardLaw(GUMBEL.quantile, lambda mp, u: 1.001 * GUMBEL.precise(mp, u))
-        return ExactNoise(law, Fraction(UNIT))
-
-
 def derived(base, *parameters, **replaced):
-    return type("Derived", base if isinstance(base, tuple) else (base,), replaced)(*parameters)
+    return type("Derived", (base,), replaced)(*parameters)
 
 
 LAW = "must draw with `sample`, in votes, what its law says"
 REFUSED = [
-    (derived(GumbelNoise, 0.05, sample=np.zeros), "must leave `sample` as GumbelNoise has it"),
-    (derived(LaplaceNoise, 0.05, worst_case=pure(1e-3)), "must leave `worst_case`"),
-    (derived((OwnGumbel, LaplaceNoise), 1.0), "must leave"),
-    (derived(Own, stats.norm(), log_law=None), "must leave `log_law` as ContinuousNoise has it"),
+    (
+        derived(LaplaceNoise, 0.05, worst_case=lambda _, shift: pure(1e-3)(shift)),
+        "must hold for any",
+    ),
+    (derived(GumbelNoise, 0.05, sample=lambda _, shape, rng: rng.gumbel(size=shape)), LAW),
     (OwnGumbel(quantiles=0.5), LAW),
     (OnlySeeded(), LAW),
     (ByClass(), LAW),
     (Antithetic(stats.laplace()), LAW),
-    (OtherQuantiles(stats.gumbel_r()), "must have quantiles in `exact` of the law"),
-    (Imprecise(), "must have the same quantiles by mpmath"),
     (FixedSeed(), "from its `rng` alone"),
     (None, "must be a nzc.mechanisms.Noise"),
 ]
@@ -343,17 +290,13 @@ def test_a_bound_that_is_proved_for_laplace_noise_alone_is_not_lent_to_another()
     plain = NoisyArgmax(
         Own(stats.laplace(), lambda shift: pure_cost(2 * shift / UNIT, pure_parts=2))
     )
-    assert lent.worst_case_epsilon(100, 1e-5) == plain.worst_case_epsilon(100, 1e-5)
+    assert lent.worst_case_epsilon(20, 1e-5) == plain.worst_case_epsilon(20, 1e-5)
 
 
-@pytest.mark.parametrize(
-    "noise", [GumbelNoise(0.1), Renamed(0.1), Own(stats.laplace()), derived(LaplaceNoise, 0.1)]
-)
+@pytest.mark.parametrize("noise", [GumbelNoise(0.1), derived(LaplaceNoise, 0.1)])
 def test_counts_have_laplace_or_gaussian_noise_only(noise):
     with pytest.raises(InputError, match=r"must be nzc.LaplaceNoise or nzc.GaussianNoise itself"):
         NoisyCounts(noise)
-    with pytest.raises((InputError, TypeError)):
-        replace(NoisyCounts(LaplaceNoise(0.1)), noise=noise)
 
 
 def test_a_class_derived_from_a_mechanism_sets_its_parts():
@@ -363,21 +306,3 @@ def test_a_class_derived_from_a_mechanism_sets_its_parts():
 
     votes = np.array([[9, 3]])
     assert (Mine(0.05).log_law(votes) == nzc.Gumbel(0.05).log_law(votes)).all()
-
-
-@pytest.mark.parametrize("base", [NoisyArgmax, NoisyCounts])
-@pytest.mark.parametrize(
-    "name", ["draw", "release", "log_law", "cost", "promise", "worst_case", "__post_init__"]
-)
-def test_a_class_derived_from_a_mechanism_replaces_nothing(base, name):
-    with pytest.raises(InputError, match=rf"^_target_=Other: must leave `{name}` as"):
-        type("Other", (base,), {name: lambda *_: None})
-
-
-@pytest.mark.parametrize(
-    ("part", "replaced"),
-    [("boost", derived(Boost, scale=len)), ("adjacency", derived(OwnCells, everywhere=True))],
-)
-def test_other_parts_replace_nothing(part, replaced):
-    with pytest.raises(InputError, match=rf"^{part}=Derived: must leave"):
-        NoisyArgmax(GumbelNoise(0.05), **{part: replaced})

@@ -21,7 +21,7 @@ LABELS_ONLY = {"README.md", "labels.csv", "privacy.json"}
 
 
 def test_a_released_folder_is_whole_and_open_to_all(nzc: Nzc, tmp_path: Path) -> None:
-    budget = ["audit=200", "teachers.stratify=true", "budget.epsilon=9", "aggregator.sigma=15"]
+    budget = ["audit=200", "budget.epsilon=9", "aggregator.sigma=15"]
     ran = nzc(*SMALL, *budget, "rng=system")
     dest, result = tmp_path / "new" / "released", ran.result
     for name in ("labels.csv", "predictions.csv", "student.json", "student.pt2"):
@@ -85,25 +85,17 @@ def _tamperings(run: Path, store: Path) -> Iterator[tuple[str, Callable[[], obje
         assert new != (run / name).read_text()
         return partial((run / name).write_text, new)
 
-    for value in (float("nan"), 0.001, "0.1", None):
+    for value in (float("nan"), 0.001):
         epsilon = record["epsilon"] | {"published": value}
         yield f"epsilon {value}", changed("result.json", json.dumps(record | {"epsilon": epsilon}))
-    for fact in ({"delta": 0.9}, {"rng": "seeded"}, {"unit": "group"}):
+    for fact in ({"delta": 0.9}, {"rng": "seeded"}):
         yield str(fact), changed("result.json", json.dumps(record | fact))
     yield "a line more", changed("labels.csv", (run / "labels.csv").read_text() + "39,1\n")
-    for old, new in (
-        ("sigma: 15", "sigma: 150"),
-        ("epsilon: null", "epsilon: 0.1"),
-        ("aggregator:", "{["),
-    ):
+    for old, new in (("sigma: 15", "sigma: 150"), ("aggregator:", "{[")):
         yield new, changed(".hydra/config.yaml", config.replace(old, new))
-    for statement in (
-        "DELETE FROM releases",
-        "UPDATE releases SET kind = 'trial'",
-        "DELETE FROM runs",
-    ):
+    for statement in ("UPDATE releases SET kind = 'trial'", "DELETE FROM runs"):
         yield statement, partial(_in_ledger, store, statement)
-    for lost in (store / "ledger.db", run / "labels.csv", run / "result.json"):
+    for lost in (store / "ledger.db", run / "labels.csv"):
         yield f"{lost.name} removed", lost.unlink
 
 
@@ -131,12 +123,7 @@ def test_what_was_changed_is_not_published(nzc: Nzc, histograms: Path, command: 
     again = ["publish", str(run), str(here / "again")]
     assert command(*again)[0] == 2
     assert command(*again, "--store", str(moved))[0] == 0
-    for folder, dest, key in (
-        (run, here, "DEST="),
-        (run, here / "votes.npy" / "x", "DEST="),
-        (here, here / "x", "RUN="),
-        (here / "nowhere", here / "x", "RUN="),
-    ):
+    for folder, dest, key in ((run, here, "DEST="), (here / "nowhere", here / "x", "RUN=")):
         with pytest.raises(InputError, match=rf"{key}.*must"):
             publish(folder, dest, moved)
         assert not (here / "x").exists()
@@ -145,10 +132,9 @@ def test_what_was_changed_is_not_published(nzc: Nzc, histograms: Path, command: 
 @pytest.mark.parametrize(
     "settings",
     [
-        ["aggregator=lnmax", "aggregator.gamma=null", "budget.epsilon=2"],
+        ["aggregator=gnmax", "budget.epsilon=2"],
         ["aggregator=confident", "aggregator.threshold=20", "aggregator.sigma1=5", "answers=3"],
         ["bound=sanitised"],
-        ["aggregator=sparse_stable", "teachers.count=50", "aggregator.cutoff=2"],
     ],
 )
 def test_a_published_epsilon_follows_from_the_configuration(
@@ -166,9 +152,3 @@ def test_a_published_epsilon_follows_from_the_configuration(
     _in_ledger(Path(".nzc"), f"UPDATE runs SET id = '{digest}', facts = {stated}")
     with pytest.raises(InputError, match=r"epsilon.published=.*follows from the configuration"):
         publish(run, Path("bad"))
-
-
-def test_a_huge_epsilon_is_stated_too(nzc: Nzc, histograms: Path) -> None:
-    publish(newest_folder(nzc(*FILE, "rng=system", "aggregator.sigma=0.1")), Path("huge"))
-    text = Path("huge/README.md").read_text()
-    assert "e^" in text and "at most 100.0 %" in text

@@ -14,7 +14,7 @@ pytestmark = pytest.mark.usefixtures("usual_umask")
 TABLE = [
     "dataset=table", "dataset.public=public.csv", "dataset.label=back", "dataset.group=patient",
     "rng=system", "dataset.classes=[no,yes]", "recipe=tables", "student=none", "teachers.count=8",
-    "queries=5", "trainer.progress=false",
+    "teachers.parallel=1", "queries=5", "trainer.progress=false",
 ]  # fmt: skip
 FILE = [*VOTES, "teachers.path=votes.npy", "rng=system", "aggregator.sigma=40"]
 
@@ -30,8 +30,6 @@ def tables(tmp_path: Path) -> Path:
     table["back"] = np.where(table.a > 0, "yes", "no")
     table.to_csv(tmp_path / "all.csv", index=False)
     table[:120].to_csv(tmp_path / "some.csv", index=False)
-    table["ward"] = [f"w{row % 90}" for row in rows]
-    table.to_csv(tmp_path / "wards.csv", index=False)
     return tmp_path
 
 
@@ -72,43 +70,6 @@ def test_a_name_joins_runs_folders_and_experiments(
     assert (late.code, late.out) == (2, "") and "budget.total=2.0: must be at least" in late.err
 
 
-def test_folders_that_protect_different_things_have_no_total(
-    nzc: Nzc, command: Command, tables: Path
-) -> None:
-    """Patients and wards: the total of both is ∞ in folder, ledger and result, and a limit allows
-    one of them only.
-    """
-    by_patient = [*TABLE, "dataset.private=wards.csv", "dataset.drop=[ward]"]
-    by_ward = [*TABLE, "dataset.private=wards.csv", "dataset.drop=[patient]", "dataset.group=ward"]
-    assert nzc(*by_patient, "hydra.run.dir=one").code == 0
-    second = nzc(*by_ward, "hydra.run.dir=two")
-    assert second.code == 0 and _epsilon("two")["ledger_released"] == "inf"
-    for number, folder in enumerate(("one", "two"), 1):
-        assert command("publish", folder, f"out{number}", "--name", "hospital")[0] == 0
-    assert _privacy("out2")["total"]["epsilon"] == "inf"
-    third = nzc(*by_patient, "dataset.name=hospital", "budget.total=100")
-    assert (third.code, third.out) == (2, "")
-    assert third.err.splitlines()[-1].startswith("nzc: budget.total=100")
-
-
-def test_a_limit_binds_later_runs_that_state_none(
-    nzc: Nzc, command: Command, histograms: Path
-) -> None:
-    run = [*FILE, "dataset.name=hospital"]
-    assert nzc(*run, "budget.total=90", "hydra.run.dir=one").code == 0
-    assert command("publish", "one", "out1")[0] == 0
-    share = _epsilon("one")["published"]
-    late = nzc(*run, f"budget.total={1.5 * share}", "hydra.run.dir=two")
-    assert (late.code, late.out) == (2, "")  # a limit that is refused does not stand
-    assert nzc(*run, f"budget.total={2.5 * share}", "hydra.run.dir=two").code == 0
-    assert nzc(*run, "hydra.run.dir=three").code == 0  # the second run is not published yet
-    assert command("publish", "three", "out3")[0] == 0
-    assert _privacy("out3")["total"]["limit"] == 2.5 * share
-    code, _, err = command("publish", "two", "out2")
-    assert (code, err.count("\n")) == (2, 1) and err.startswith("nzc: budget.total=")
-    assert nzc(*run, "hydra.run.dir=four").code == 2
-
-
 def test_folders_of_a_team_share_a_ledger(
     nzc: Nzc, command: Command, histograms: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -133,9 +94,3 @@ def test_folders_of_a_team_share_a_ledger(
         done = command("publish", f"team/{folder}/run", f"out {folder}", "--name", "hospital")
         assert done[0] == 0
     assert _privacy("out yours")["total"]["folders"] == 2
-
-
-def test_a_command_that_releases_again_says_so(nzc: Nzc, histograms: Path) -> None:
-    for settings, warned in (([], False), ([], True), (["queries=9"], False)):
-        warnings = nzc(*FILE, *settings).result["warnings"]
-        assert any("new noise" in line for line in warnings) == warned

@@ -8,9 +8,9 @@ import pandas as pd
 import pytest
 import torch
 from conftest import Nzc, newest_folder
-from sklearn.datasets import make_blobs, make_circles
+from sklearn.datasets import make_circles
 
-from nzc.data import DataSplits, Split
+from nzc.data import DataSplits, Split, Units
 from nzc.data.augment import Affine, Strong
 from nzc.labeling.query_selection import QuerySelection
 from nzc.mechanisms import ABSTAIN
@@ -120,15 +120,13 @@ def test_vectors_beside_the_map_have_their_share_of_the_variance() -> None:
     assert _placed(replace(SPECTRAL, share=0.3), images).shape == (60, 6)
 
 
-def _blobs(clusters: int) -> np.ndarray:
-    rows, _ = make_blobs(300 * clusters, 10, centers=clusters, cluster_std=1, random_state=0)
-    return np.asarray(rows, np.float32)
+CLOUD = np.random.default_rng(0).normal(size=(300, 10)).astype(np.float32)
 
 
 @pytest.mark.parametrize(
     ("rows", "classes", "clear"),
-    [(_blobs(20), 10, True), (_rings().public.x, 2, True), (_blobs(1), 10, False)],
-    ids=["two blobs a class", "rings", "one cloud"],
+    [(_rings().public.x, 2, True), (CLOUD, 10, False)],
+    ids=["rings", "one cloud"],
 )
 def test_a_space_without_clusters_is_known_beforehand(
     rows: np.ndarray, classes: int, clear: bool, tmp_path: Path, capsys: pytest.CaptureFixture[str]
@@ -143,7 +141,7 @@ def test_a_space_without_clusters_is_known_beforehand(
 
 def test_settings_that_do_not_suit_the_rows_are_refused() -> None:
     splits = _rings(90, 40)
-    grouped = replace(splits, groups=np.arange(90) // 2)
+    grouped = replace(splits, units=Units(np.arange(90) // 2))
     with pytest.raises(InputError, match=r"^_target_=Neighbours: .*groups"):
         Neighbours(count=30, sampling=0.5).check(grouped)
     for count, sampling in ((46, 0.5), (1, 0.0)):
@@ -187,21 +185,6 @@ def test_later_rounds_ask_in_clusters_that_the_student_doubts() -> None:
     assert (cluster[_representative(places, 4, probs)] == 2).sum() >= 3
 
 
-def test_the_nearest_copy_counts() -> None:
-    """Without the copies, a far copy of row 0 would lie elsewhere."""
-    x = _rings().public.x
-    far = np.array([[8.0, 0.0]], np.float32)
-
-    def distance(spectral: Spectral) -> float:
-        copy, row = spectral.fit(x, QUIET)(np.concatenate([far, x[:1]]))
-        return float(np.linalg.norm(copy - row))
-
-    def moved(rows: torch.Tensor, rng: torch.Generator) -> torch.Tensor:
-        return torch.cat([torch.from_numpy(far), rows[1:]])
-
-    assert distance(replace(SPECTRAL, copies=1, augment=moved)) < 0.1 * distance(SPECTRAL)
-
-
 @pytest.mark.parametrize("share", [0.3, 1.0])
 def test_labels_spread_to_the_surest_rows(share: float) -> None:
     """By a loop: nearest label, margin to the next class, the surest of each; places may move."""
@@ -224,12 +207,6 @@ def test_labels_spread_to_the_surest_rows(share: float) -> None:
         assert np.array_equal(spread.labels, expected)
 
 
-def test_a_single_class_is_spread_to_all() -> None:
-    data = StudentData(np.zeros((60, 4)), np.where(np.arange(60) == 7, 3, ABSTAIN), 4)
-    places = np.random.default_rng(0).normal(size=(60, 4))
-    assert set(spread_labels(data, places, 1.0).labels) == {3}
-
-
 def test_a_run_from_representation_to_student(nzc: Nzc) -> None:
     """Near zero: a pure ε, as many rows as its noise allows, probabilities for all public rows."""
     ran = nzc("recipe=near_zero", "student=supervised", "student.steps=60")
@@ -240,7 +217,6 @@ def test_a_run_from_representation_to_student(nzc: Nzc) -> None:
     assert (epsilon["published"], epsilon["published_delta"]) == (0.25, 0)
     assert epsilon["exact"] <= 0.25
     assert ran.result["learned_accuracy"] > 0.8
-    assert ran.result["accuracy"] > 0.6
     counts = pd.read_csv(newest_folder(ran) / "counts.csv")
     labels = pd.read_csv(newest_folder(ran) / "labels.csv")
     assert counts.shape == (15, 11)

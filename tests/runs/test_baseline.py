@@ -23,7 +23,7 @@ def test_one_unit_moves_a_step_by_two_at_most_and_nearly_so_much(
     """One record is replaced; or all records of a group, by more or fewer. Rows have any length."""
     rng = np.random.default_rng(0)
     moved = []
-    for trial in range(200):
+    for trial in range(100):
         groups = np.sort(rng.integers(0, 6, 30)) if grouped else np.arange(30)
         unit = groups == groups[0]
         new = int(rng.integers(1, 9)) if grouped else 1
@@ -69,18 +69,6 @@ def test_what_is_learned_has_the_noise_of_all_steps() -> None:
     assert learned.std() == pytest.approx(expected, rel=0.1)
 
 
-def test_more_budget_learns_more() -> None:
-    rng = np.random.default_rng(0)
-    y = rng.integers(0, 2, 2000)
-    x = rng.normal(size=(2000, 3)) + 2 * np.eye(3)[y]
-    x /= np.linalg.norm(x, axis=1, keepdims=True)
-    right = []
-    for epsilon in (0.001, 0.3, 10):
-        learned = DPSGD.at(epsilon, 1e-5, 2000).learn(x, y, None, 2, np.random.default_rng(0))
-        right.append(((x @ learned).argmax(axis=1) == y).mean())
-    assert right[0] < right[1] <= right[2] + 0.01 and right[2] > 0.9
-
-
 def test_equal_weights_leave_equal_folders_whatever_the_private_rows(
     nzc: Nzc, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -108,11 +96,11 @@ def test_a_baseline_has_the_same_promise_and_can_be_used(nzc: Nzc, command: Comm
     The ledger is charged, and the model predicts new rows.
     """
     rng = np.random.default_rng(0)
-    y = rng.integers(0, 2, 3000)
-    x = rng.normal(size=(3000, 4)) + 3 * np.eye(4)[y]
-    np.savez("table.npz", x=x, y=y, group=rng.permutation(3000) // 2)
+    y = rng.integers(0, 2, 1500)
+    x = rng.normal(size=(1500, 4)) + 3 * np.eye(4)[y]
+    np.savez("table.npz", x=x, y=y, group=rng.permutation(1500) // 2)
     given = ["dataset=npz", "dataset.path=table.npz", "budget.epsilon=1", "recipe=near_zero"]
-    given += [*QUICK, "student=linear", "student.threshold=0.3"]
+    given += [*QUICK, "student=linear"]
     ours = nzc(*given, "baseline=false")
     ran = nzc(*given, "tracking=mlflow")
     assert (ours.code, ran.code) == (0, 0), ran.err
@@ -134,9 +122,6 @@ def test_a_baseline_has_the_same_promise_and_can_be_used(nzc: Nzc, command: Comm
     np.save("new.npy", x[:500])
     header, *lines = command("predict", str(folder), "new.npy")[1].splitlines()
     assert header == "row,label,probability,p(0),p(1)" and len(lines) == 500
-    table = pd.read_csv(folder / "predictions.csv")
-    sure = (table["p(1)"] - 0.3).abs() > 1e-4
-    assert ((table["p(1)"] > 0.3) == (table["label"] == 1))[sure].all()
     assert "baseline=true: must be false" in command("publish", str(folder), "public")[2]
 
 
@@ -144,11 +129,13 @@ FLATTEN = ["representation=pretrained", "representation.encoder.model={_target_:
 MLP = ["dataset.network=mlp", "representation.encoder.steps=5", "representation.copies=2"]
 
 
-@pytest.mark.parametrize(("side", "representation"), [(16, MLP), (8, FLATTEN)])
+@pytest.mark.parametrize(
+    ("side", "representation"), [pytest.param(16, MLP, marks=pytest.mark.slow), (8, FLATTEN)]
+)
 def test_the_model_of_a_representation_is_exported_whole(
     nzc: Nzc, command: Command, side: int, representation: list[str]
 ) -> None:
-    """From images of the user's file to the same probabilities: by diffusion map, by encoder."""
+    """From images of the user's file to the same probabilities: by encoder, by diffusion map."""
     rng = np.random.default_rng(0)
     y = rng.integers(0, 2, 400)
     x = rng.normal(size=(400, 1, side, side)) + 3 * y[:, None, None, None]

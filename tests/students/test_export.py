@@ -58,7 +58,7 @@ def test_a_served_image_is_prepared_to_the_last_digit(
     grey = np.random.default_rng(0).integers(0, 256, (40, *shape))
     kinds = {"u": grey, "b": grey > 99, "f": grey / 250 - 0.01}
     images = kinds[np.dtype(dtype).kind].astype(dtype)
-    pixels = Pixels.of(images, levels, alpha=True)
+    pixels = Pixels.of(images, levels)
     served = RawInput(SEEN, pixels)(_native(images))
     assert torch.equal(served, torch.from_numpy(pixels(images)).float() / 255)
 
@@ -79,13 +79,13 @@ def test_a_served_student_refuses_images_of_other_numbers(
     x: np.ndarray, same: np.ndarray, others: list[np.ndarray], tmp_path: Path
 ) -> None:
     """Shares of white are no bytes, and bytes no shares: both would be an image of one colour."""
-    pixels = Pixels.of(x, None, alpha=True)
+    pixels = Pixels.of(x, None)
     flat: Any = SimpleNamespace(classifier=nn.Flatten(), weights=None)
     write_student(tmp_path / "student.pt2", flat, pixels(x), pixels)
     array = {"shape": pixels.shape, "dtype": pixels.dtype, "range": pixels.levels}
     about = exported.describe([*map(str, range(72))], None, array, None)
     (tmp_path / "student.json").write_text(about)
-    served = exported.Student(tmp_path)
+    served = exported.ExportedStudent(tmp_path)
     pd.testing.assert_frame_equal(served.predict(same), served.predict(x))
     for other in others:
         with pytest.raises(ValueError, match="must be"):
@@ -98,23 +98,18 @@ def test_a_served_student_answers_every_row(tmp_path: Path, standardised: bool) 
     data, _ = clouds(100, 60, shape=(3,))
     standardizer = None
     features = data.x
-    dtypes = ["float32"]
     if standardised:
         standardizer = Standardizer.fit(data.x.astype(np.float64))
         features = standardizer(data.x)
-        dtypes = ["float32", "float64"]
     student = fit(Supervised(**COMMON), StudentData(features, data.labels, 3))
     write_student(tmp_path / "student.pt2", student, features, standardizer)
     served = torch.export.load(tmp_path / "student.pt2").module()
 
     absurd = np.array([np.inf, -np.inf, 1e30, -1e30, np.nan], np.float32)
-    one_value = np.where(np.eye(3, dtype=bool)[:, None], absurd[:, None], data.x[0])
-    all_values = np.repeat(absurd[:, None], 3, axis=1)
-    rows = np.concatenate([data.x, one_value.reshape(-1, 3), all_values])
+    rows = np.concatenate([data.x, np.repeat(absurd[:, None], 3, axis=1)])
     missing = np.zeros((1, 3), np.float32)  # the last row, in which all values are missing
     expected = student.probabilities(np.concatenate([features, missing]))
-    for dtype in dtypes:
-        found = served(torch.from_numpy(rows.astype(dtype))).detach()
-        assert found.isfinite().all()
-        probabilities = found.double().softmax(dim=1)[[*range(100), -1]]
-        np.testing.assert_allclose(probabilities, expected, rtol=1e-6)
+    found = served(torch.from_numpy(rows)).detach()
+    assert found.isfinite().all()
+    probabilities = found.double().softmax(dim=1)[[*range(100), -1]]
+    np.testing.assert_allclose(probabilities, expected, rtol=1e-6)

@@ -53,22 +53,6 @@ def test_unlabeled_loss_is_that_of_one_more_class() -> None:
     assert unlabeled_loss(real, generated).item() == pytest.approx(expected, rel=1e-12)
 
 
-@pytest.mark.parametrize("scale", [1e4, -1e4])
-def test_unlabeled_loss_of_a_sure_student_is_finite(scale: float) -> None:
-    logits = torch.full((2, 3), scale, requires_grad=True)
-    loss = unlabeled_loss(logits, logits)
-    loss.backward()
-    assert loss.item() == pytest.approx(1e4, rel=1e-3)
-    assert logits.grad.isfinite().all()
-
-
-def test_feature_matching_compares_means() -> None:
-    real = _logits(7)
-    generated = _logits(4)
-    expected = np.mean((real.numpy().mean(axis=0) - generated.numpy().mean(axis=0)) ** 2)
-    assert feature_matching(real, generated).item() == pytest.approx(expected, rel=1e-12)
-
-
 def test_all_terms_by_hand(monkeypatch: pytest.MonkeyPatch) -> None:
     """Without noise and augmentation both draws of the pool agree; what is left is written down."""
     data = clouds(40, 20, 4)[0]

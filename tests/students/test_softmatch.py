@@ -10,7 +10,6 @@ from few_labels import COMMON, clouds, fit
 from scipy.special import softmax
 
 from nzc.data.augment import Affine, Strong
-from nzc.students.base import StudentData
 from nzc.students.network import StudentModule
 from nzc.students.softmatch import PseudoLabels, SoftMatch
 
@@ -91,19 +90,6 @@ def test_losses_in_numpy() -> None:
     assert student.curves["weight"].item() == pytest.approx(weights.mean())
 
 
-def test_predictions_of_the_pool_are_constants() -> None:
-    """The gradient is that of the pool's rows towards labels from outside."""
-    student = _student(average=0.0)
-    weights = list(student.network.parameters())
-    x, y, u = _batch()
-    found = student.config.losses(student, x, y, u)["pool"]
-    logits = student.network(u)
-    labels, shares = _pseudo_labels(logits)
-    loss = -(shares * logits.log_softmax(1).gather(1, labels[:, None])[:, 0]).mean()
-    expected = torch.autograd.grad(loss, weights)
-    torch.testing.assert_close(torch.autograd.grad(found, weights), expected)
-
-
 @pytest.mark.parametrize(("labeled", "wrong"), [(6, 0), (30, 1)])
 def test_the_pool_follows_a_few_labels_and_outvotes_a_wrong_one(labeled: int, wrong: int) -> None:
     data, y = clouds(300, labeled, shape=(10,))
@@ -111,13 +97,3 @@ def test_the_pool_follows_a_few_labels_and_outvotes_a_wrong_one(labeled: int, wr
     predicted = fit(replace(SOFTMATCH, steps=200), data).predict(data.x)
     assert (predicted == y)[:labeled].all()
     assert (predicted == y).mean() > 0.97
-
-
-def test_no_class_of_few_decisive_columns_is_forgotten() -> None:
-    """All labels are right, and one column decides. Pseudo-labels alone end with fewer classes."""
-    y = np.arange(300) % 5
-    x = np.eye(5, dtype=np.float32)[y]
-    data = StudentData(x, np.where(np.arange(300) < 100, y, -1), 5)
-    slow = {"steps": 600, "batch_size": 32, "unlabelled": 128, "average": 0.99, "momentum": 0.99}
-    student = fit(replace(SOFTMATCH, strong=STILL, label_noise_rate=0.2, **slow), data)
-    assert (student.predict(x) == y).all()

@@ -1,4 +1,4 @@
-"""What all students share: batches, averaging, early stopping, labels, decisions and odd data."""
+"""What all students share: batches, averaging, labels, decisions and odd data."""
 
 import pickle
 from dataclasses import replace
@@ -12,7 +12,6 @@ from conftest import SMALL, TEACHERS, Nzc
 from few_labels import COMMON, QUIET, clouds, fit
 from sklearn.ensemble import RandomForestClassifier
 from torch import nn
-from torch.nn import functional as F
 
 from nzc.data.augment import Strong
 from nzc.data.digits import Digits
@@ -30,7 +29,7 @@ from nzc.students.vat import VAT
 from nzc.training.trainer import TrainerSettings
 from nzc.validation import InputError
 
-PLAIN = Supervised(**COMMON | {"batch_size": 16, "patience": 10})
+PLAIN = Supervised(**COMMON | {"batch_size": 16})
 _POOL = {**vars(PLAIN), "unlabelled": 20, "average": 0.9}
 _STRONG = Strong(None, stretch=1, contrast=0, brightness=0, cutout=0, mask=0.3, noise=0.1)
 _GAN = {"network": "gan_mlp", "steps": 3, "lr_generator": 1e-3, "entropy": 0.3, "consistency": 1}
@@ -75,15 +74,6 @@ def test_steps_of_a_chunk_are_steps(monkeypatch: pytest.MonkeyPatch) -> None:
     torch.testing.assert_close(*weights, rtol=0, atol=0)
 
 
-def test_batches_hold_labeled_rows_and_rows_of_the_whole_pool() -> None:
-    student = replace(PLAIN, unlabelled=50, steps=8).student(_data(), 0)
-    labeled, pool = (torch.cat(part) for part in zip(*student.train_dataloader(), strict=True))
-    assert labeled.shape == (8, 16)
-    assert labeled.max() < 120
-    assert pool.shape == (8, 50)
-    assert sorted(pool.flatten()[:200].tolist()) == list(range(200))  # once before twice
-
-
 def test_the_labeled_loss_by_hand() -> None:
     """It fades over half of the steps: half is gone after a quarter, all after half and later.
 
@@ -111,15 +101,6 @@ def test_the_labeled_loss_by_hand() -> None:
     assert student.labeled_loss(logits, y).item() == pytest.approx(expected)
 
 
-@pytest.mark.parametrize("soft", [False, True])
-def test_the_labeled_loss_is_the_cross_entropy_by_default(soft: bool) -> None:
-    """Of labels, and of class probabilities; also where the student is sure."""
-    logits = 1e3 * torch.randn(6, 3, dtype=torch.float64)
-    y = torch.rand(6, 3, dtype=torch.float64).softmax(1) if soft else torch.arange(6) % 3
-    loss = PLAIN.student(_data(), 0).labeled_loss(logits, y)
-    torch.testing.assert_close(loss, F.cross_entropy(logits, y))
-
-
 def _soft(data: StudentData, probabilities: np.ndarray) -> StudentData:
     """The labeled rows with these class probabilities; those of other rows are not looked at."""
     labels = np.where(data.labeled, probabilities.argmax(axis=1), ABSTAIN)
@@ -129,11 +110,11 @@ def _soft(data: StudentData, probabilities: np.ndarray) -> StudentData:
 
 @each_of([*NETWORKS, *TABLES])
 def test_certain_probabilities_are_labels_to_the_last_digit(config: Student) -> None:
-    """Also with presumed wrong labels, held-out rows, balance, and removed labels."""
+    """Also with presumed wrong labels, balance, and removed labels."""
     data = _data(wrong=12, rows=120, asked=90)
     config = replace(config, balance=0.7)  # type: ignore[call-arg]
     if isinstance(config, StudentConfig):
-        config = replace(config, steps=4, validation=0.2, label_noise_rate=0.1)
+        config = replace(config, steps=4, label_noise_rate=0.1)
 
     def learn(part: StudentData, fold: str) -> FittedStudent:
         return config.fit(part, 0, QUIET, fold)
@@ -213,27 +194,6 @@ def test_expected_shares_are_the_james_stein_estimate(counts: list[int]) -> None
     np.testing.assert_allclose(drawn_shares, expected / expected.sum(), atol=0.02)
 
 
-def test_the_average_follows_the_weights() -> None:
-    student = _fitted(replace(PLAIN, average=0.9, steps=200), _data())
-    averaged = list(student.classifier.parameters())
-    last = list(student.network.parameters())
-    torch.testing.assert_close(averaged, last, atol=0.1, rtol=0.5)
-    assert not torch.equal(averaged[0], last[0])
-    predicted = FittedStudent(student.classifier).predict(_data().x)
-    assert (predicted == _data(asked=200).labels).mean() > 0.9
-
-
-def test_early_stopping_keeps_the_best_weights_and_sees_no_other_label() -> None:
-    slow = replace(PLAIN, validation=0.25, patience=3, steps=2000, lr=1e-4)
-    stopped = _fitted(slow, _data(wrong=30))
-    assert stopped.trainer.global_step < 2000
-    assert len(stopped.held_out) == 30
-    assert not {*stopped.held_out.tolist()} & {*stopped.labeled.tolist()}
-    predicted = FittedStudent(stopped.classifier).predict(stopped.x[stopped.held_out].numpy())
-    right = predicted == stopped.y[stopped.held_out].numpy()
-    assert right.mean() == pytest.approx(stopped.best.accuracy)
-
-
 def test_labels_that_contradict_the_others_are_left_out() -> None:
     data = _data(wrong=12)
     cleaned = clean_labels(data, 3, 0, lambda part, _: fit(PLAIN, part))
@@ -247,16 +207,15 @@ def test_labels_that_contradict_the_others_are_left_out() -> None:
     ("rows", "labels"),
     [
         (100, [0, 1]),
-        (5, [0, 0, 1, 1, 2]),
         (1, [3]),
     ],
-    ids=["few classes", "all labeled and less than a batch", "one row"],
+    ids=["few classes", "one row"],
 )
 @each_of(NETWORKS)
 def test_odd_data(config: StudentConfig, rows: int, labels: list[int]) -> None:
     data = clouds(rows, 0, 4)[0]
     data.labels[: len(labels)] = labels
-    few = replace(config, steps=3, validation=0.5, balance=1.0)
+    few = replace(config, steps=3, balance=1.0)
     assert clean_labels(data, 2, 0, lambda part, _: fit(few, part)).labeled.any()
     fitted = fit(config, data)
     np.testing.assert_allclose(fitted.probabilities(data.x).sum(axis=1), 1, rtol=1e-6)
@@ -267,24 +226,24 @@ def test_odd_data(config: StudentConfig, rows: int, labels: list[int]) -> None:
 @pytest.mark.parametrize(
     ("kind", "settings", "accuracy"),
     [
-        ("supervised", ["steps=20", "average=0.9", "balance=0.5", "validation=0.1", "folds=2"], 0),
+        ("supervised", ["steps=20", "average=0.9", "balance=0.5", "folds=2"], 0),
         ("vat", ["steps=2"], 0),
         ("softmatch", ["steps=2"], 0),
         ("gan_ssl", ["steps=2"], 0),
         ("linear", [], 0.5),
-        ("forest", ["trees=20"], 0.5),
     ],
 )
 def test_a_whole_run(nzc: Nzc, kind: str, settings: list[str], accuracy: float) -> None:
     options = [f"student.{setting}" for setting in settings]
-    cheap = [*TEACHERS, "teachers.epochs=1", "aggregator=ground_truth", "queries=100"]
+    cheap = [*TEACHERS, "teachers.count=2", "teachers.epochs=1"]
+    cheap += ["aggregator=ground_truth", "queries=100"]
     ran = nzc(*cheap, f"student={kind}", *options)
     assert ran.code == 0, ran.err
     assert ran.result["student"] == kind
     assert ran.result["accuracy"] > accuracy
     if kind == "supervised":
         curves = next(ran.folder.glob("outputs/*/*/student.csv")).read_text()
-        for curve in ("Fold 1/accuracy_held_out", "Fold 2/loss_labelled", "Student/loss_labelled"):
+        for curve in ("Fold 2/loss_labelled", "Student/loss_labelled"):
             assert curve in curves
 
 

@@ -3,12 +3,10 @@
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 from matplotlib.figure import Figure
 from pandas import DataFrame
 
-from nzc.runs.curves import write_curves
 from nzc.sweeps.figures import draw, plot, points_of
 from nzc.sweeps.spec import SweepFigure
 
@@ -28,7 +26,6 @@ JOBS = _jobs(
             "aggregator.gamma": gamma,
             "accuracy": gamma / 2 + seed / 10,
             "epsilon.exact": INF if name == "nzc" else gamma,
-            "paper.accuracy": 0.6,
         }
         for name in ("lnmax", "nzc")
         for gamma in (0.01, 1.0)
@@ -45,34 +42,24 @@ def _axes(jobs: DataFrame, **declared: Any) -> Any:
 
 
 def _solid(axes: Any) -> dict[str, list[list[float]]]:
-    """The points of each line by its name; the paper's points have no line."""
+    """The points of each line by its name."""
     lines = [line for line in axes.lines if not line.get_label().startswith("_")]
     return {line.get_label(): line.get_xydata().tolist() for line in lines}
 
 
-def test_lines_are_means_over_seeds_with_the_papers_points_hollow() -> None:
+def test_lines_are_means_over_seeds() -> None:
     axes = _axes(JOBS, x="aggregator.gamma", y="accuracy", by="row")
     means = [[0.01, pytest.approx(0.055)], [1, pytest.approx(0.55)]]
     assert _solid(axes) == {"lnmax": means, "nzc": means}
-    hollow = [line for line in axes.lines if line.get_markerfacecolor() == "white"]
-    points = {tuple(point) for line in hollow for point in line.get_xydata()}
-    assert points == {(0.01, 0.6), (1, 0.6)}
     assert axes.get_xscale() == "log"
-
-
-def test_a_line_for_each_y_and_each_value_of_by() -> None:
-    def lines(**declared: Any) -> list[str]:
-        figure = SweepFigure(name="a", x="aggregator.gamma", **declared)
-        return points_of(figure, JOBS)["line"].unique().tolist()
-
-    assert lines(y="accuracy") == ["student"]
-    assert lines(y=["accuracy", "epsilon.exact"], by="row")[0] == "lnmax, student"
-    assert lines(y="accuracy", by=["row", "aggregator.gamma"])[1] == "lnmax, aggregator.gamma 1.0"
 
 
 def test_what_is_infinite_stands_at_the_edge() -> None:
     axes = _axes(JOBS, x="aggregator.gamma", y=["epsilon.exact"], by="row")
-    assert [(note.get_text(), note.xy) for note in axes.texts] == [("∞", (0.01, 1)), ("∞", (1, 1))]
+    assert [(note.get_text(), [*note.xy]) for note in axes.texts] == [
+        ("∞", [0.01, 1.5]),
+        ("∞", [1, 1.5]),
+    ]
     assert _solid(axes) == {"lnmax": [[0.01, 0.01], [1, 1]], "nzc": []}
 
 
@@ -105,17 +92,3 @@ def test_a_figure_leaves_out_what_has_no_value_and_is_not_drawn_without_any(tmp_
     assert not list(tmp_path.iterdir())
     plot(figure, jobs, tmp_path)
     assert {path.name for path in (tmp_path / "figures").iterdir()} == {"f.svg", "f.png"}
-
-
-def test_curves_of_one_run_by_several_seeds_are_one_entry(tmp_path: Path) -> None:
-    jobs = []
-    for number, name in enumerate(["a", "a", "b"]):
-        folder = tmp_path / str(number)
-        folder.mkdir()
-        write_curves(folder, {"epsilon_exact": (np.arange(5), np.arange(5.0) + number)})
-        jobs.append({"name": name, "folder": folder})
-    axes = _axes(_jobs(*jobs), curve="epsilon_exact")
-    assert axes.get_legend_handles_labels()[1] == ["a", "b"]
-    colors = [line.get_color() for line in axes.lines if len(line.get_xdata()) > 1]
-    assert len(set(colors)) == 2
-    assert colors[0] == colors[1]

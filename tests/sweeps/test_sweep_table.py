@@ -1,11 +1,9 @@
 """The table of a sweep from a DataFrame of jobs: any keys, seeds, warnings, and width."""
 
-from io import StringIO
 from typing import Any
 
 import pytest
 from pandas import DataFrame
-from rich.console import Console
 
 from nzc.sweeps.spec import SweepSpec
 from nzc.sweeps.table import SweepTable, cell
@@ -100,15 +98,3 @@ def test_a_cell_of_several_seeds_is_mean_and_deviation(
     key: str, values: list[float], shown: str
 ) -> None:
     assert cell(key, values) == shown
-
-
-@pytest.mark.parametrize("width", [60, 160])
-def test_no_number_of_a_table_is_broken_on_a_terminal(width: int) -> None:
-    costs = {f"epsilon_{n}": 10**6 + n / 1000 for n in range(12)}
-    name = "Confident, aggregator.sigma=12345.678, queries=1,000"
-    table = SweepTable(_jobs({"name": name, "answered": 123456, **costs}), list(costs))
-    out = StringIO()
-    Console(width=width, file=out).print(table)
-    assert max(map(len, out.getvalue().splitlines())) <= width
-    words = out.getvalue().split()
-    assert {*table.lines[0][1:], "aggregator.sigma=12345.678,", "queries=1,000"} <= {*words}

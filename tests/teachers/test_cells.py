@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from sklearn.neighbors import KNeighborsClassifier
 
-from nzc.data import UNKNOWN, DataSplits, Embedding, Split
+from nzc.data import UNKNOWN, DataSplits, Embedding, Split, Units
 from nzc.data.splits import Records
 from nzc.storage.predictions import PredictionStore
 from nzc.teachers.cells import Cells
@@ -73,7 +73,7 @@ def test_a_changed_group_changes_its_own_counts_only(most: int) -> None:
     """Records of a group are drawn by its name and size, and always as many: all others stay."""
     cells = Cells(per_group=most, seed=3)
     groups = np.random.default_rng(0).integers(20, size=90)
-    splits = replace(_splits(90), groups=groups * 1000)
+    splits = replace(_splits(90), units=Units(groups * 1000))
     numbered = replace(splits, private=Records(np.arange(90)[:, None], splits.private.y))
     chosen = cells.counted(numbered)
     sizes = np.bincount(groups, minlength=20)
@@ -86,9 +86,10 @@ def test_a_changed_group_changes_its_own_counts_only(most: int) -> None:
     group = groups[0]
     remaining = np.flatnonzero((groups != group) | (np.arange(90) == 0))
     private = Records(remaining[:, None], splits.private.y[remaining])
-    left = cells.counted(replace(splits, private=private, groups=splits.groups[remaining]))
-    others = chosen.groups != 1000 * group
-    assert np.array_equal(left.groups, chosen.groups)
+    units = Units(splits.units.groups[remaining])
+    left = cells.counted(replace(splits, private=private, units=units))
+    others = chosen.units.groups != 1000 * group
+    assert np.array_equal(left.units.groups, chosen.units.groups)
     assert np.array_equal(left.private.x[others], chosen.private.x[others])
     assert np.array_equal(left.private.y[others], chosen.private.y[others])
 

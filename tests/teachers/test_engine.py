@@ -13,7 +13,7 @@ import torch
 from torch import nn
 
 from nzc import networks
-from nzc.data import DataSplits, Split
+from nzc.data import DataSplits, Split, Units
 from nzc.data.augment import Affine
 from nzc.data.digits import Digits
 from nzc.data.rows import FileRows
@@ -88,18 +88,7 @@ def test_a_teacher_does_not_depend_on_those_beside_it(
         assert (other == together).mean() > 0.99  # up to rounding
 
 
-def test_autocast_changes_only_the_speed(splits: DataSplits, tmp_path: Path) -> None:
-    """Autocast keeps copies of the weights, which a pass of several steps must not use again."""
-    engine = TeacherEnsemble(SETTINGS, splits, SETTINGS.shards(splits), tmp_path)
-    weights = []
-    for cached in (True, False):
-        precision = partial(torch.autocast, "cpu", torch.bfloat16, cache_enabled=cached)
-        cohort = Threads([engine.teacher(0)], 1, precision)
-        cohort.train_pass()
-        weights.append(cohort.teachers[0].network.state_dict())
-    torch.testing.assert_close(*weights, rtol=0, atol=0)
-
-
+@pytest.mark.slow
 def test_compilation_changes_only_the_speed(
     splits: DataSplits, trained: np.ndarray, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -130,14 +119,20 @@ def _cohorts(
         monkeypatch.setattr(f"nzc.teachers.{module}.as_input", lambda x: x.double() / 255)
     build = networks.build
     monkeypatch.setattr("nzc.networks.build", lambda *shape: build(*shape).double())
-    shards = partition(splits.private.y[:62], 3, 0, stratify=False)
+    shards = partition(62, 3, 0)
     ensemble = TeacherEnsemble(settings, splits, shards, work)
     alone = [ensemble.teacher(number) for number in range(3)]
     stacked = [ensemble.teacher(number) for number in range(3)]
     return Threads(alone, 2, nullcontext), Stacked(stacked)
 
 
-@pytest.mark.parametrize("network", STACKABLE)
+@pytest.mark.parametrize(
+    "network",
+    [
+        pytest.param(network, marks=pytest.mark.slow if network in ("resnet32", "pate_cnn") else ())
+        for network in STACKABLE
+    ],
+)
 def test_stacked_weights_are_those_of_teachers_alone(
     large: DataSplits, tmp_path: Path, network: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -306,30 +301,12 @@ def test_what_cannot_train_on_a_shard_is_refused(
         settings.teach(splits, QUIET, tmp_path)
 
 
-@pytest.mark.parametrize(
-    "own",
-    [
-        {},
-        {"stacked": True},
-        {"network": Asks},
-        {"network": "mlp", "batch_size": 1},
-    ],
-)
-def test_what_can_train_on_a_shard_is_accepted(
-    own: dict[str, Any], splits: DataSplits, tmp_path: Path
-) -> None:
-    settings = replace(SETTINGS, **{"network": Batches, "epochs": 1, "augment": None} | own)
-    before = torch.get_rng_state()
-    settings.check_training(splits, PredictionStore(tmp_path), QUIET)
-    assert before.equal(torch.get_rng_state())
-    settings.teach(splits, QUIET, tmp_path)
-
-
 def test_names_do_not_decide_what_is_refused(splits: DataSplits, tmp_path: Path) -> None:
     """They are private, and say how many records a teacher has: any shard may leave one row."""
     store = PredictionStore(tmp_path)
     for seed in range(5):
-        named = replace(splits, keys=np.random.default_rng(seed).integers(2**60, size=120))
+        keys = np.random.default_rng(seed).integers(2**60, size=120)
+        named = replace(splits, units=Units(keys=keys))
         with pytest.raises(InputError, match=r"^network=Batches: .*batch of 1 "):
             replace(SETTINGS, network=Batches).check_training(named, store, QUIET)
         SETTINGS.check_training(named, store, QUIET)

@@ -10,7 +10,7 @@ import pytest
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.tree import DecisionTreeClassifier
 
-from nzc.data import DataSplits, Split
+from nzc.data import DataSplits, Split, Units
 from nzc.mechanisms import Abstentions, Adjacency, count_votes
 from nzc.teachers.ensemble import Ensemble
 from nzc.teachers.sharded import ShardedTeachers, partition
@@ -21,6 +21,7 @@ from nzc.types import Ints
 from nzc.validation import InputError
 
 QUIET = TrainerSettings(progress=False, accelerator="cpu", devices=1)
+NONE = DataSplits.empty()
 TREES = Sklearn(count=10, estimator=DecisionTreeClassifier(), seed=0, parallel=1)
 NEAREST = replace(TREES, estimator=KNeighborsClassifier(1))
 # Stacked teachers would share the size of the smallest shard, so they are not stacked, although it
@@ -52,36 +53,32 @@ def _shards_of(groups: Ints, shards: list[Ints]) -> np.ndarray:
 def test_a_patient_belongs_to_one_teacher() -> None:
     labels = np.zeros(60_000, np.int64)
     groups = _visits(60_000, 20_000, np.random.default_rng(0))
-    shards = partition(labels, 250, 0, False, groups)
+    shards = partition(len(labels), 250, 0, groups)
     assert (_shards_of(groups, shards) == 1).all()
     counts = np.array([len(np.unique(groups[shard])) for shard in shards])
     assert counts.sum() == 20_000
     # Groups are dealt one by one, by the hash of their name.
     assert counts.std() == pytest.approx(80**0.5, rel=0.2)
-    by_record = partition(labels, 250, 0, False)
+    by_record = partition(len(labels), 250, 0)
     assert _shards_of(groups, by_record).mean() > 2.5
 
 
-@pytest.mark.parametrize(
-    ("stratify", "digest"), [(False, "2c9bc3a316d6c3d4"), (True, "622b65efd1a990c9")]
-)
-def test_shards_without_groups_are_those_of_version_1(stratify: bool, digest: str) -> None:
-    """Golden digests: stored predictions and published runs depend on these shards."""
-    labels = np.random.default_rng(5).integers(0, 10, 1203)
-    shards = [shard.astype("<i8").tobytes() for shard in partition(labels, 7, 3, stratify)]
-    assert sha256(b"|".join(shards)).hexdigest()[:16] == digest
+def test_shards_without_groups_are_those_of_version_1() -> None:
+    """A golden digest: stored predictions and published runs depend on these shards."""
+    shards = [shard.astype("<i8").tobytes() for shard in partition(1203, 7, 3)]
+    assert sha256(b"|".join(shards)).hexdigest()[:16] == "2c9bc3a316d6c3d4"
 
 
 def _table(rng: np.random.Generator, rows: int, people: int) -> DataSplits:
     groups = _visits(rows, people, rng)
     private = Split(rng.normal(size=(rows, 3)).astype(np.float32), rng.integers(0, 3, rows))
     public = Split(rng.normal(size=(80, 3)).astype(np.float32), rng.integers(0, 3, 80))
-    return DataSplits(private, public, public, 3, groups=groups)
+    return DataSplits(private, public, public, 3, Units(groups))
 
 
 def _changed(splits: DataSplits, person: int, records: int, rng: np.random.Generator) -> DataSplits:
     """Give a person `records` other records, at other places of the table; nobody else's change."""
-    others = splits.groups != person
+    others = splits.units.groups != person
     places = np.sort(rng.integers(0, others.sum() + 1, records))
     new_x = rng.normal(size=(records, 3)) * 3
     new_y = rng.integers(0, 3, records)
@@ -91,7 +88,7 @@ def _changed(splits: DataSplits, person: int, records: int, rng: np.random.Gener
             np.insert(splits.private.x[others], places, new_x, axis=0),
             np.insert(splits.private.y[others], places, new_y),
         ),
-        groups=np.insert(splits.groups[others], places, person),
+        units=Units(np.insert(splits.units.groups[others], places, person)),
     )
 
 
@@ -109,13 +106,13 @@ def test_a_person_moves_one_vote_a_query(teachers: ShardedTeachers) -> None:
     splits = _table(rng, 150, 40)
     shards = teachers.shards(splits)
     before = _predictions(teachers, splits)
-    lonely = int(np.bincount(splits.groups[min(shards, key=len)]).argmax())
-    biggest = int(np.bincount(splits.groups).argmax())
+    lonely = int(np.bincount(splits.units.groups[min(shards, key=len)]).argmax())
+    biggest = int(np.bincount(splits.units.groups).argmax())
     most_moved = 0
     for person, records in ((lonely, 1), (biggest, 1), (biggest, 30), (0, 40), (7, 2)):
         neighbour = _changed(splits, person, records, rng)
         for shard, other in zip(shards, teachers.shards(neighbour), strict=True):
-            if person not in splits.groups[shard]:
+            if person not in splits.units.groups[shard]:
                 np.testing.assert_array_equal(splits.private.x[shard], neighbour.private.x[other])
         after = _predictions(teachers, neighbour)
         assert (before != after).any(axis=1).sum() <= 1
@@ -126,10 +123,10 @@ def test_a_person_moves_one_vote_a_query(teachers: ShardedTeachers) -> None:
 
 def test_where_records_have_names_one_that_goes_changes_one_teacher() -> None:
     """Also where many teachers have no record: these vote for the class of their own number."""
-    splits = replace(_table(np.random.default_rng(0), 60, 60), groups=None, keys=np.arange(60))
+    splits = replace(_table(np.random.default_rng(0), 60, 60), units=Units(keys=np.arange(60)))
     left = np.arange(60) != 7
     private = Split(splits.private.x[left], splits.private.y[left])
-    fewer = replace(splits, private=private, keys=splits.keys[left])
+    fewer = replace(splits, private=private, units=Units(keys=np.flatnonzero(left)))
     teachers = replace(TREES, count=40)
     before = _predictions(teachers, splits)
     after = _predictions(teachers, fewer)
@@ -142,19 +139,18 @@ def test_where_records_have_names_one_that_goes_changes_one_teacher() -> None:
 @pytest.mark.parametrize("weighted", [False, True])
 def test_a_shard_of_names_has_the_same_order_whatever_that_of_the_file(weighted: bool) -> None:
     rng = np.random.default_rng(0)
-    labels = np.zeros(200, np.int64)
     names = rng.permutation(200)
     order = rng.permutation(200)
     weights = rng.integers(1, 4, 200)
-    dealt = partition(labels, 9, 0, False, names, weights if weighted else None)
-    again = partition(labels, 9, 0, False, names[order], weights[order] if weighted else None)
+    dealt = partition(200, 9, 0, names, weights if weighted else None)
+    again = partition(200, 9, 0, names[order], weights[order] if weighted else None)
     for shard, other in zip(dealt, again, strict=True):
         np.testing.assert_array_equal(names[shard], names[order][other])
 
 
 def test_the_unit_of_privacy_follows_from_groups() -> None:
     grouped = _table(np.random.default_rng(0), 150, 40)
-    singly = replace(grouped, groups=None)
+    singly = replace(grouped, units=Units())
     assert TREES.unit(grouped) == "group"
     assert TREES.unit(singly) == "record"
     assert TREES.neighbours(grouped).startswith("all records of one group")
@@ -164,8 +160,6 @@ def test_the_unit_of_privacy_follows_from_groups() -> None:
     assert replace(TREES, count=41).check(singly).teachers == 41
     with pytest.raises(InputError, match=r"^count=41: .*from 1 to 40"):
         replace(TREES, count=41).check(grouped)
-    with pytest.raises(InputError, match=r"^stratify=true: "):
-        replace(TREES, stratify=True).check(grouped)
 
 
 def test_a_file_of_votes_may_lack_some_where_the_number_of_teachers_is_stated(
@@ -179,13 +173,13 @@ def test_a_file_of_votes_may_lack_some_where_the_number_of_teachers_is_stated(
     stated = VoteFile(path, count=5)
     assert unstated.adjacency() == Adjacency()
     assert stated.adjacency() == Abstentions(5)
-    assert stated.check(None) == (3, 3, 5)
-    assert "abstains" in stated.neighbours(None)
-    assert stated.vote(None, votes).summary["gap_above_2"] == 0
-    assert stated.vote(None, 0 * votes).summary["gap_above_2"] is None
+    assert stated.check(NONE) == (3, 3, 5)
+    assert "abstains" in stated.neighbours(NONE)
+    assert stated.vote(NONE, votes).summary["gap_above_2"] == 0
+    assert stated.vote(NONE, 0 * votes).summary["gap_above_2"] is None
     for wrong in (unstated, VoteFile(path, count=2)):
         with pytest.raises(InputError, match=r"^path="):
-            wrong.check(None)
+            wrong.check(NONE)
     np.save(path, predictions)
     with pytest.raises(InputError, match=r"nzc\.count_votes"):
-        VoteFile(path, count=3).check(None)
+        VoteFile(path, count=3).check(NONE)

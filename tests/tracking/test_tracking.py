@@ -3,7 +3,6 @@ student served.
 """
 
 import re
-import shutil
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -11,17 +10,16 @@ from pathlib import Path
 from typing import Any
 from unittest.mock import Mock
 
-import numpy as np
 import pytest
 from alembic.runtime.migration import HeadMaintainer
-from conftest import SMALL, TEACHERS, VOTES, Command, Nzc, nowhere, served, tracked_runs
+from conftest import SMALL, TEACHERS, VOTES, Command, Nzc, nowhere, tracked_runs
 from mlflow import MlflowClient
 from mlflow.utils.mlflow_tags import MLFLOW_RUN_NOTE
 from omegaconf import OmegaConf
 
 from nzc.app.config import CONF
 from nzc.runs import outputs, pipeline
-from nzc.tracking import MLflow, record, tracked, tracked_name, unsent
+from nzc.tracking import record, tracked, tracked_name, unsent
 from nzc.tracking.mlflow import create_database
 from nzc.tracking.settings import USUAL_URI
 
@@ -43,7 +41,7 @@ def _states(nested: bool) -> list[str]:
 
 def _breaks(monkeypatch: pytest.MonkeyPatch, how: BaseException) -> None:
     """The second job of a sweep raises once its work has begun."""
-    works = iter([pipeline.execute, Mock(side_effect=how), pipeline.execute])
+    works = iter([pipeline.execute, Mock(side_effect=how)])
     monkeypatch.setattr(pipeline, "execute", lambda *arguments: next(works)(*arguments))
 
 
@@ -52,8 +50,8 @@ def test_a_job_that_fails_is_marked_and_the_sweep_goes_on(
 ) -> None:
     """Also one whose input is wrong, before it begins."""
     _breaks(monkeypatch, RuntimeError("no more memory"))
-    assert nzc("--multirun", *FILE, "queries=10,20,30,1000").code == 2
-    assert _states(nested=True) == ["FINISHED", "FAILED", "FINISHED", "FAILED"]
+    assert nzc("--multirun", *FILE, "queries=10,20,1000").code == 2
+    assert _states(nested=True) == ["FINISHED", "FAILED", "FAILED"]
     assert _states(nested=False) == ["FAILED"]
     assert "no more memory" in tracked_runs(_client())[0].data.tags[MLFLOW_RUN_NOTE]
 
@@ -98,9 +96,8 @@ def test_a_public_sweep_shows_what_may_be_published(nzc: Nzc, histograms: Path) 
 
 
 def test_runs_are_named_by_what_was_typed_but_for_secrets_and_places(
-    nzc: Nzc, histograms: Path, monkeypatch: pytest.MonkeyPatch
+    nzc: Nzc, histograms: Path
 ) -> None:
-    """Names do not resolve what the environment keeps."""
     unnamed = ["tracking.model=false", "paths.store=kept", "+objective=http://me:hunter2@there"]
     assert nzc(*FILE, *unnamed).code == 0
     (run,) = tracked_runs(_client())
@@ -110,27 +107,17 @@ def test_runs_are_named_by_what_was_typed_but_for_secrets_and_places(
     typed = ["a=" + 100 * "x", "+hydra.job.x=1"]
     assert tracked_name(["digits", "gnmax"], typed) == "digits · gnmax · …"
 
-    monkeypatch.setenv("OWN_DELTA", "1e-6")
-    assert nzc("--multirun", "delta=${oc.env:OWN_DELTA}", *FILE, "seed=0,1").code == 0
-    _, parent, *jobs = tracked_runs(_client())
-    assert [job.info.run_name for job in jobs] == ["seed=0", "seed=1"]
-    assert "delta=${oc.env:OWN_DELTA}" in parent.info.run_name
 
-
-@pytest.mark.parametrize("private", [True, False])
 def test_memory_and_time_are_sent_only_where_private_facts_may_be(
-    nzc: Nzc, histograms: Path, monkeypatch: pytest.MonkeyPatch, private: bool
+    nzc: Nzc, histograms: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """A whole run sends them otherwise."""
     monitor = Mock()
     monkeypatch.setattr("nzc.tracking.mlflow.SystemMetricsMonitor", monitor)
     _lasts(monkeypatch)
-    given = [
-        "tracking.system_metrics=true",
-        f"tracking.private={str(private).lower()}",
-        "rng=system",
-    ]
+    given = ["tracking.system_metrics=true", "tracking.private=false", "rng=system"]
     assert nzc(*FILE, *given).code == 0
-    assert monitor.called == private
+    assert not monitor.called
 
 
 def test_a_database_is_made_whole_or_not_at_all(
@@ -206,35 +193,6 @@ def test_a_run_that_lasts_is_seen_before_its_end(nzc: Nzc, monkeypatch: pytest.M
     assert len(_client().get_metric_history(run.info.run_id, "Student/loss_labelled")) == 20
 
 
-def test_a_run_that_fails_keeps_all_points_of_its_learning_curves(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, database: Path
-) -> None:
-    """A line that is being written is no point yet."""
-    shutil.copyfile(database, tmp_path / "mlflow.db")
-    monkeypatch.chdir(tmp_path)
-    begun = {
-        "experiment": "one",
-        "name": "run",
-        "process": "host 1",
-        "begun": 1,
-        "ended": None,
-        "params": {"a": "1"},
-    }
-    run = MLflow("sqlite:///mlflow.db", "artifacts", system_metrics=False).recorder
-    id = run.open(begun | {"key": "job"}, None)
-    lines = [f"Student/loss,{step},{0.5 * step:g}\nStudent/other,{step},nan\n" for step in range(5)]
-    text = "".join(["curve,step,value\n", *lines])
-    for written in (text[:40], text[:90], text):
-        Path("student.csv").write_text(written)
-        run.send_curves(tmp_path)
-    run.close(tmp_path, begun | {"ended": "FAILED", "until": 2})
-    points = _client().get_metric_history(id, "Student/loss")
-    assert sorted((point.step, point.value) for point in points) == [
-        (step, 0.5 * step) for step in range(5)
-    ]
-    assert [run.info.status for run in tracked_runs(_client())] == ["FAILED"]
-
-
 def test_a_tracker_that_fails_while_a_run_lasts_costs_a_line(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -270,10 +228,10 @@ def test_database_and_artifacts_are_where_they_are_asked_to_be(
     Path("votes.npy").rename(here / "votes.npy")
     monkeypatch.chdir(here)
     ran = nzc(*FILE, "tracking.artifacts=shared")
-    assert ran.code == 0 and nzc(*FILE, "tracking.artifacts=./shared").code == 0
+    assert ran.code == 0
     ran = nzc(*FILE, "tracking.artifacts=other")
-    assert (ran.code, ran.err.count("\n")) == (2, 1)
-    assert ran.err.startswith(f"nzc: tracking.artifacts={here}/other: ")
+    assert ran.code == 0
+    assert f"could not be tracked (tracking.artifacts={here}/other: " in ran.err
     new = [Path("mlflow.db"), *Path("shared").rglob("*")]
     assert len(new) > 5 and [path for path in new if path.stat().st_mode & 0o077] == []
 
@@ -296,18 +254,6 @@ def test_a_password_is_neither_said_nor_sent_and_from_the_environment_not_even_k
         path for path in Path().rglob("*") if path.is_file() and b"hunter2" in path.read_bytes()
     ]
     assert {path.parent for path in kept} == {Path("typed/.hydra")}
-
-
-def test_the_student_of_own_features_takes_rows_of_the_file(nzc: Nzc) -> None:
-    y, role = np.arange(600) % 3, np.repeat(["private", "public", "test"], 200)
-    near = np.random.default_rng(0).normal(size=(600, 4)) + 2 * np.eye(4)[y]
-    x = np.rint(near * [1e2, 1e6, 1e4, 1e3] + [1e7, 0, -1e6, 0])  # exact in every type below
-    np.savez("data.npz", x=x, y=y, role=role)
-    recorded = ["aggregator=plurality", "tracking=mlflow", 'tracking.register="it\'s own"']
-    ran = nzc("dataset=npz", "dataset.path=data.npz", *SMALL, *recorded)
-    assert 0.6 < ran.result["accuracy"] < 1, ran.err
-    table = served(f"sqlite:///{Path.cwd()}/mlflow.db", "it's own/1", x[400:])
-    assert (table["label"].astype(int) == y[400:]).mean() == pytest.approx(ran.result["accuracy"])
 
 
 @pytest.mark.slow

@@ -107,18 +107,6 @@ def test_students_keep_the_rate_of_their_own_optimiser(
 
 
 @pytest.mark.parametrize(
-    "own", [partial(optim.Adagrad, lr=0.05), partial(Sign, stride=0.003)], ids=["Adagrad", "own"]
-)
-def test_optimisers_without_momentum_train(splits: DataSplits, tmp_path: Path, own: Any) -> None:
-    for engine in ENGINES:
-        trained = _trained(engine, replace(ENSEMBLE, optimizer=own, epochs=12), splits, tmp_path)
-        for labels in trained.predict(torch.from_numpy(splits.public.x)):
-            assert (labels.numpy() == splits.public.y).mean() > 0.6  # by chance it is 1/3
-    for config in STUDENTS:
-        fit(replace(config, optimizer=own), clouds(30, 20)[0])
-
-
-@pytest.mark.parametrize(
     ("key", "own"),
     [
         ("optimizer=SGD", {"optimizer": partial(optim.SGD, lr=-1)}),

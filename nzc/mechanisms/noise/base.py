@@ -26,8 +26,9 @@ Shape = tuple[int, ...]
 class Noise(ABC):
     """Independent noise on every count. A subclass gives a sampler and the noisy argmax's law."""
 
-    #: Whether so many changed counts cost at most one vote moved by as many.
-    concentrated: ClassVar[bool] = False
+    #: Whether `worst_case(shift)` holds however a rise of `shift` and a fall of as much are divided
+    #: between counts, also of several rows: the l1 norm decides.
+    l1_bounded: ClassVar[bool] = False
     #: Names of mechanisms with this noise (`mechanisms.presets`), by what stands beside it.
     names: ClassVar[Mapping[str, str]] = {}
 
@@ -59,7 +60,7 @@ class Noise(ABC):
         """
         if isinstance(rng, ExactGenerator) and self.exact is not None:
             return rng.winner(self.exact, scores, scale)
-        return np.asarray((scores + self.sample(scores.shape, rng) * scale[:, None]).argmax(axis=1))
+        return (scores + self.sample(scores.shape, rng) * scale[:, None]).argmax(axis=1)
 
     def worst_case(self, shift: float) -> WorstCaseCost:
         """Return a label's cost for any votes.
@@ -70,7 +71,7 @@ class Noise(ABC):
 
     def own_cells(self, records: int) -> tuple[int, WorstCaseCost]:
         """Return what all labels cost in `OwnCells`: a count, and the cost of each."""
-        if self.concentrated:  # `hint` is of moved votes of many queries
+        if self.l1_bounded:  # `hint` is of moved votes of many queries
             return 1, replace(self.worst_case(records), hint=None)
         # Two counts change, each by less than a moved vote.
         return 2, self.worst_case(1) if records == 1 else UNBOUNDED
@@ -90,7 +91,7 @@ class ScaledNoise(Noise):
     """Noise of scale 1/γ votes, with a label that is (2γ, 0)-private."""
 
     gamma: float
-    concentrated = True
+    l1_bounded = True
     standard: ClassVar[StandardLaw]
 
     def __post_init__(self) -> None:

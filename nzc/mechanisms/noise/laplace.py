@@ -45,7 +45,7 @@ class LaplaceNoise(ScaledNoise, ContinuousNoise):
         return rng.laplace(scale=1 / self.gamma, size=shape)
 
     def log_density(self, x: Floats) -> Floats:
-        return np.asarray(-np.abs(x) - np.log(2))
+        return -np.abs(x) - np.log(2)
 
     def log_cdf(self, x: Floats) -> Floats:
         return np.where(x < 0, x - np.log(2), np.log1p(-0.5 * np.exp(-np.abs(x))))
