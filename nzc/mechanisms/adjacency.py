@@ -202,7 +202,7 @@ class Vectors(Adjacency):
     weight: int = 1
     everywhere: ClassVar[bool] = False
     voters: ClassVar[str] = "records"
-    rows: ClassVar[str] = "every entry of one matrix of sums"  # type: ignore[misc]
+    rows: ClassVar[str] = "every entry of one matrix of sums"
 
     def times(self, weight: int) -> "Vectors":
         return Vectors(self.weight * weight)

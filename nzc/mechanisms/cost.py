@@ -62,7 +62,7 @@ def _label(mechanism: Mechanism, labels: int) -> tuple[int, WorstCaseCost]:
     if mechanism.delta_cost is not None:
         return labels, FREE
     if isinstance(adjacency, Vectors):  # all labels follow from one sum
-        return min(labels, 1), gaussian_cost(2 * adjacency.weight / noise.unit)
+        return min(labels, 1), noise.worst_case(2**0.5 * adjacency.weight)  # moves by 2·weight
     if isinstance(adjacency, OwnCells):  # all labels cost as much as those of one query
         changes = adjacency.changes
         if plain and changes > 1:

@@ -26,7 +26,7 @@ class Sums(Teachers):
 
     def check(self, splits: DataSplits | None) -> VoteShape:
         assert splits is not None
-        return VoteShape(len(splits.public), splits.classes, splits.units)
+        return VoteShape(len(splits.public), splits.classes, splits.unit_count)
 
     def train(
         self, splits: DataSplits | None, store: PredictionStore, trainer: TrainerSettings
