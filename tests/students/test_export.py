@@ -58,7 +58,7 @@ def test_a_served_image_is_prepared_to_the_last_digit(
     grey = np.random.default_rng(0).integers(0, 256, (40, *shape))
     kinds = {"u": grey, "b": grey > 99, "f": grey / 250 - 0.01}
     images = kinds[np.dtype(dtype).kind].astype(dtype)
-    pixels = Pixels.of(images, levels)
+    pixels = Pixels.of(images, levels, alpha=True)
     served = RawInput(SEEN, pixels)(_native(images))
     assert torch.equal(served, torch.from_numpy(pixels(images)).float() / 255)
 
@@ -79,7 +79,7 @@ def test_a_served_student_refuses_images_of_other_numbers(
     x: np.ndarray, same: np.ndarray, others: list[np.ndarray], tmp_path: Path
 ) -> None:
     """Shares of white are no bytes, and bytes no shares: both would be an image of one colour."""
-    pixels = Pixels.of(x, None)
+    pixels = Pixels.of(x, None, alpha=True)
     flat: Any = SimpleNamespace(classifier=nn.Flatten(), weights=None)
     write_student(tmp_path / "student.pt2", flat, pixels(x), pixels)
     array = {"shape": pixels.shape, "dtype": pixels.dtype, "range": pixels.levels}
