@@ -223,7 +223,10 @@ def compose_run(overrides: Sequence[str], config_name: str = "config") -> DictCo
         except Exception as error:
             from nzc.app.errors import input_error  # which imports this module
 
-            raise (better and input_error(error, [*overrides, *better])) or error
+            wrong = input_error(error, [*overrides, *better])
+            if wrong is None:
+                raise
+            raise wrong from None  # Hydra's traceback would only hide the line
     if cfg.hydra.mode != RunMode.MULTIRUN:
         refuse_sweeps(overrides)
     return cfg

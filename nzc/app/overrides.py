@@ -14,6 +14,7 @@ from nzc.validation import InputError, in_a_line
 #: Keys of overrides that tell which recipe suits the dataset, and which files Hydra reads.
 _TELLING = re.compile(r"[+~]*(recipe|sweeps|dataset|dataset\.suits.*|baseline|hydra[./].*)(=|$)")
 
+
 def typed_values(words: Iterable[str]) -> dict[str, str]:
     """Return the values of overrides by key, as text."""
     return dict(word.lstrip("+~").split("=", 1) for word in words if "=" in word)

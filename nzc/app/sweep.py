@@ -232,8 +232,9 @@ def _points(row: SweepRow, number: int) -> list[SweepRow]:
         allowed = f"must read key=value ({in_a_line(error)})"
         raise InputError(f"sweep.rows.{number}.set", row.set, allowed) from error
     points = []
+    common = set.intersection(*map(set, grid))
     for values in grid:
-        point = [text for text in values if text not in row.set and not is_seed(text)]
+        point = [text for text in values if text not in common and not is_seed(text)]
         points.append(row.model_copy(update={"set": values, "point": point}))
     return points
 
