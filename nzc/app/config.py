@@ -221,12 +221,9 @@ def compose_run(overrides: Sequence[str], config_name: str = "config") -> DictCo
         try:
             cfg = compose([*overrides, *better])
         except Exception as error:
-            from nzc.app.errors import input_error  # which imports this module
-
-            wrong = input_error(error, [*overrides, *better])
-            if wrong is None:
-                raise
-            raise wrong from None  # Hydra's traceback would only hide the line
+            for override in better:
+                error.add_note(override)  # the line of the error names the recipe
+            raise
     if cfg.hydra.mode != RunMode.MULTIRUN:
         refuse_sweeps(overrides)
     return cfg
