@@ -129,18 +129,20 @@ def fit(
     seed  of drawn labels, which tell how much of persons' vectors is cut
     """
     equation = _Equation(public.features, counts, moments)
-    model = equation.solve()
-    if public.persons is None:
-        return model
-    probs = model.probabilities(public.features)
+    probs = np.tile(counts.guess, (len(public.features), 1))
+    kept = np.ones_like(probs)
+    model = equation.solve(kept, equation.most_varying)
     for _ in range(_ROUNDS):
-        rng = np.random.default_rng([seed, 5])
-        kept = shares_kept(public.features, public.persons, probs, counts.code, rng)
-        model = equation.solve(kept, model)
         before = probs
         probs = model.probabilities(public.features)
         if np.abs(probs - before).mean() < _STILL:
             break
+        if public.persons is not None:
+            rng = np.random.default_rng([seed, 5])
+            kept = shares_kept(public.features, public.persons, probs, counts.code, rng)
+        varying = equation.varying(probs * kept)
+        equation.widen(model, probs, varying)
+        model = equation.solve(kept, varying, model)
     return model
 
 
@@ -177,12 +179,32 @@ class _Equation:
         likelihoods = [-(np.log(v) + squares / v).sum() for v in expected]
         return float(_WIDTHS[int(np.argmax(likelihoods))])
 
-    def solve(self, kept: Floats | None = None, start: LinearModel | None = None) -> LinearModel:
+    def widen(self, model: LinearModel, probs: Floats, varying: Floats) -> None:
+        """Set the width to the mean square of the weights that data decide (MacKay 1992)."""
+        slopes = (self.rows**2).T @ (probs @ self.contrasts**2 - (probs @ self.contrasts) ** 2)
+        told = (slopes[:-1] / len(probs)) ** 2 / (self.noise_std**2 + varying[:-1] / len(probs))
+        decided = (told / (told + self.width**-2.0)).sum()
+        weights = self.directions.T @ model.weights
+        width = np.sqrt((weights**2).sum() / max(decided, 1e-9))
+        self.width = float(np.clip(width, _WIDTHS[0], _WIDTHS[-1]))
+
+    @property
+    def most_varying(self) -> Floats:
+        """The variance of a row's vector where a row tells its class, [features + 1, columns]."""
+        return np.outer(np.append(self.spread, 1.0), self.counts.guess @ self.counts.code**2)
+
+    def varying(self, probs: Floats) -> Floats:
+        """Return the variance of public rows' vectors at class probabilities, alike."""
+        vectors = probs @ self.counts.code
+        means = self.rows.T @ vectors / len(vectors)
+        return np.asarray((self.rows**2).T @ vectors**2 / len(vectors) - means**2)
+
+    def solve(self, kept: Floats, varying: Floats, start: LinearModel | None = None) -> LinearModel:
         """Return the model.
 
-        kept   [rows, classes] the share of a row's vector that is left if it has that class;
-               None: all
-        start  where to start; None: the same probabilities everywhere
+        kept     [rows, classes] the share of a row's vector that is left if it has that class
+        varying  [features + 1, columns] variance of a public row's vector: their mean errs too
+        start    where to start; None: the same probabilities everywhere
         """
         from scipy.optimize import minimize  # takes a fifth of a second to import
 
@@ -190,12 +212,10 @@ class _Equation:
         code = counts.code
         rows = len(self.rows)
         columns = self.contrasts.shape[1]
-        if kept is None:
-            kept = np.ones((rows, len(code)))
         noise = np.append(
             np.full(len(self.spread), self.noise_std), counts.noise_std / counts.total
         )
-        precision = noise[:, None] ** -2.0
+        precision = 1 / (noise[:, None] ** 2 + varying / rows)
         prior = np.append(np.full(len(self.spread), self.width), _FREE)[:, None] ** -2.0
         target = np.vstack([self.means, counts.shares @ code])
         variance = np.trace(code.T @ (counts.guess[:, None] * code)) / columns

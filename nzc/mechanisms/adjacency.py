@@ -201,8 +201,8 @@ class Vectors(Adjacency):
 
     weight: int = 1
     everywhere: ClassVar[bool] = False
-    voters: ClassVar[str] = "records"
-    rows: ClassVar[str] = "every entry of one matrix of sums"
+    voters: ClassVar[str] = "sums"
+    rows: ClassVar[str] = "all numbers of the sums"
 
     def times(self, weight: int) -> "Vectors":
         return Vectors(self.weight * weight)

@@ -79,7 +79,7 @@ class NoisyArgmax:
                 shown |= vars(part)
         if self.first is not None:
             shown["first"] = self.first
-        if self.adjacency != Adjacency():
+        if self.adjacency not in (Adjacency(), Vectors()):
             shown["adjacency"] = self.adjacency
         return f"{name}({', '.join(f'{key}={value!r}' for key, value in shown.items())})"
 
@@ -112,7 +112,8 @@ class NoisyArgmax:
         if self.screen is not None:
             self._require_price(self.screen, adjacency)
         if isinstance(adjacency, Vectors) and self.releases != "sums":
-            raise InputError("_target_", self, "must be nzc.Sums where records are summed")
+            name = repr(self).partition("(")[0]
+            raise InputError("_target_", name, "must be nzc.Sums with teachers=sums")
         mechanism = copy(self)  # no second comparison of a user's noise with its law
         object.__setattr__(mechanism, "adjacency", adjacency)
         if self.first is not None:

@@ -41,7 +41,9 @@ class NoisySums(NoisyArgmax):
 
     def between(self, adjacency: Adjacency) -> "NoisyArgmax":
         if not isinstance(adjacency, Vectors):
-            raise InputError("_target_", "Sums", "must be another aggregator: these teachers vote")
+            raise InputError(
+                "_target_", "Sums", "must be another aggregator, or with teachers=sums"
+            )
         return super().between(adjacency)
 
     def release(

@@ -5,6 +5,9 @@ from nzc.planning.expected import AGREEMENT
 #: Noise may spoil one label in ten, and four in ten in own cells: neighbouring rows share counts.
 ENOUGH = 0.9
 ENOUGH_IN_CELLS = 0.6
+#: Noise of a class count of `nzc.labeling.sums`, in σ: their length over √2, and their share.
+COUNTS_NOISE = (2 * 0.05) ** -0.5
+FEW_ROWS = 500  # public rows, below which sums lose several points (docs/label.md)
 PER_CLASS = 2  # a student needs at least so many labels of each class; fewer are warned of
 
 
@@ -43,8 +46,31 @@ def doubts(
     if epsilon is not None and labels < PER_CLASS * classes:
         few = f"fewer than {PER_CLASS} for each of {classes} classes"
         lines.append(f"ε = {epsilon:g} buys {labels:.3g} labels, {few}")
-    if records is not None and delta > 1 / records:
-        lines.append(f"δ = {delta:g} is above 1/records = {1 / records:.2g}: choose a smaller δ")
+    return lines + about_delta(delta, records)
+
+
+def about_delta(delta: float, records: int | None) -> list[str]:
+    """Return that δ is too large for so many records, if it is."""
+    if records is None or delta <= 1 / records:
+        return []
+    return [f"δ = {delta:g} is above 1/records = {1 / records:.2g}: choose a smaller δ"]
+
+
+def about_sums(sigma: float, units: int, classes: int, public: int) -> list[str]:
+    """Return what speaks against noisy sums, one sentence each.
+
+    sigma   of the noise, in lengths of one unit's vector
+    units   of privacy that are private
+    public  how many public rows there are
+    """
+    lines = []
+    hidden = 3 * sigma * COUNTS_NOISE
+    if hidden > units / classes:
+        why = f"noise of class counts hides classes of fewer than {hidden:,.0f} of {units:,}"
+        lines.append(f"{why}: use more records or a larger ε")
+    if public < FEW_ROWS:
+        why = f"there are {public:,} public rows, and they tell how features vary"
+        lines.append(f"{why}: {FEW_ROWS:,} or more make a better model")
     return lines
 
 

@@ -12,7 +12,8 @@ from nzc.labeling.query_selection import REPRESENTATIVE
 from nzc.labeling.release import LabelingSession
 from nzc.labeling.run_ledger import RunLedger
 from nzc.mechanisms import GroundTruth, NoisySums
-from nzc.planning.advice import doubts
+from nzc.mechanisms.noise import GaussianNoise
+from nzc.planning.advice import about_delta, about_sums, doubts
 from nzc.planning.expected import (
     expected,
     expected_in_cells,
@@ -102,7 +103,7 @@ def prepare(parts: RunComponents) -> PreparedRun:
     _check_metrics(parts, splits, shape)
     warnings: list[str] = []
     if isinstance(parts.policy.mechanism, NoisySums):
-        warnings = []
+        warnings = _doubts_of_sums(session, splits)
     elif not parts.asks_truth and not parts.baseline:
         warnings = _doubts(session, shape, splits)
     return PreparedRun(parts, splits, truth, shape.classes, session, warnings)
@@ -224,6 +225,18 @@ def _check_metrics(parts: RunComponents, splits: DataSplits, shape: VoteShape) -
     labels = splits.test.y
     for metric in parts.metrics:
         metric.check(labels[labels != UNKNOWN], shape.classes)
+
+
+def _doubts_of_sums(session: LabelingSession, splits: DataSplits) -> list[str]:
+    """Return what speaks against sums, from public facts."""
+    noise = session.promise.rounds[0].mechanism.noise
+    assert isinstance(noise, GaussianNoise)
+    lines = about_delta(session.promise.bound[1], splits.unit_count)
+    lines += about_sums(noise.sigma, splits.unit_count, splits.classes, len(splits.pool))
+    if splits.units.groups is not None and splits.persons is None:
+        why = f"public rows have no {splits.units.grouped_by or 'groups'}"
+        lines.append(f"{why}: the records of a private group are averaged, which costs accuracy")
+    return lines
 
 
 def _doubts(session: LabelingSession, shape: VoteShape, splits: DataSplits) -> list[str]:

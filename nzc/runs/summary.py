@@ -96,7 +96,10 @@ def _labels(result: RunResult) -> Iterator[Row]:
         if teachers["mean_accuracy"] is not None:
             shares = f"{percent(teachers['mean_accuracy'])} of their votes are right, and "
             shares += f"{percent(teachers['ensemble_accuracy'])} of their pluralities"
-        yield result.voters, f"{count:,}", shares
+        voters = result.voters
+        if voters == "sums":
+            voters = f"{result.unit}s"
+        yield voters, f"{count:,}", shares
     yield "labels", f"{result.answered:,}", _released_for(result)
     known = "of those released"
     if result.label_accuracy is None:

@@ -25,7 +25,7 @@ from PIL import Image
 
 from nzc.data.hashing import keys_of
 from nzc.data.splits import by_share
-from nzc.mechanisms import ABSTAIN, NoisyArgmax
+from nzc.mechanisms import ABSTAIN, UNIT, NoisyArgmax, NoisySums
 from nzc.runs.result import RunResult
 
 pytestmark = pytest.mark.usefixtures("usual_umask")
@@ -177,14 +177,20 @@ KINDS = {
     "table": Kind(
         ROWS, GROUPS % 10 < 5, _write_tables, [*TABLE, *LINEAR], NAMED, NEW_CLASS
     ),
+    "sums": Kind(
+        ROWS, GROUPS % 10 < 5, _write_tables,
+        [*TABLE, "recipe=near_zero_sums", *COMMON], NAMED, NEW_CLASS, True,
+    ),
 }  # fmt: skip
 
 
-def _fixed(mechanism: NoisyArgmax, votes: np.ndarray, *_: Any) -> np.ndarray:
+def _fixed(mechanism: NoisyArgmax, votes: np.ndarray, *_: Any, **__: Any) -> np.ndarray:
     """Return labels by the place of a query only; a mechanism that may abstain does so now and
     then.
     """
     place = np.arange(len(votes))
+    if mechanism.releases == "sums":
+        return np.asarray(UNIT * (20 + np.arange(votes.size).reshape(votes.shape) % 7))
     if mechanism.releases_counts:
         return 50 * np.eye(votes.shape[1], dtype=np.int64)[place % 2]
     if mechanism.screen is None:
@@ -200,7 +206,8 @@ def run(nzc: Nzc, command: Command, monkeypatch: pytest.MonkeyPatch) -> Run:
     """Run on data and publish: what is printed, published and sent, by name; or the line that
     refuses it.
     """
-    monkeypatch.setattr(NoisyArgmax, "release", _fixed)
+    for mechanism in (NoisyArgmax, NoisySums):
+        monkeypatch.setattr(mechanism, "release", _fixed)
     # Times are not private, and differ between any two runs.
     begun = SimpleNamespace(now=lambda _: datetime(2026, 1, 1, tzinfo=UTC))
     stopped = SimpleNamespace(perf_counter=lambda: 0.0, time=lambda: 0.0)

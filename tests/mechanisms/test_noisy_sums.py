@@ -1,0 +1,38 @@
+"""Noise of sums: its size, its grid, and what may be released together."""
+
+import numpy as np
+import pytest
+from scipy import stats
+
+import nzc
+from nzc.mechanisms import UNIT, Adjacency, OwnCells, Vectors
+from nzc.validation import InputError
+
+
+@pytest.mark.parametrize("share", [1.0, 0.05])
+@pytest.mark.parametrize("sigma", [0.1, 60.0, 1e6])
+def test_noise_has_the_deviation_of_its_share(sigma: float, share: float) -> None:
+    sums = np.full((100, 20), 12_345 * UNIT)
+    released = nzc.Sums(sigma).release(sums, np.random.default_rng(0), share=share)
+    noise = (released - sums) / (sigma * UNIT / share**0.5)
+    assert stats.kstest(noise.ravel(), stats.norm.cdf).pvalue > 1e-3
+    step = np.gcd.reduce(released.ravel())  # the grid is far finer than the noise
+    assert 500 < sigma * UNIT / share**0.5 / step < 3000
+
+
+def test_the_operating_systems_noise_is_drawn_alike() -> None:
+    sums = np.zeros((200, 10), np.int64)
+    released = nzc.Sums(50.0).release(sums, nzc.system_rng()) / (50 * UNIT)
+    assert released.std() == pytest.approx(1, abs=0.2)
+
+
+def test_votes_and_sums_are_not_mixed() -> None:
+    for mechanism, adjacency in (
+        (nzc.Sums(40), Adjacency()),
+        (nzc.Sums(40), OwnCells()),
+        (nzc.GNMax(40), Vectors()),
+        (nzc.CountsGaussian(40), Vectors()),
+    ):
+        with pytest.raises(InputError, match="teachers=sums"):
+            mechanism.between(adjacency)
+    assert repr(nzc.Sums(40.0)) == "Sums(sigma=40.0)"
