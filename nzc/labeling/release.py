@@ -38,7 +38,6 @@ from nzc.labeling.ledger_entry import total_epsilon
 from nzc.labeling.run_ledger import RunLedger, question
 from nzc.labeling.smoothing import NoisyTotals, expected_records, smooth
 from nzc.labeling.sums import (
-    COUNTS_SHARE,
     LinearModel,
     PublicRows,
     ReleasedCounts,
@@ -47,7 +46,7 @@ from nzc.labeling.sums import (
 )
 from nzc.mechanisms import ABSTAIN, UNIT, NoisySums, OwnLabels
 from nzc.teachers import VoteHistograms
-from nzc.teachers.sums import PrivateSums
+from nzc.teachers.sums import COUNTS_SHARE, PrivateSums
 from nzc.types import AnyArray, Bools, Floats, Ints
 
 #: Two ε computed over Rényi orders may be so far apart, relatively, where their costs are equal

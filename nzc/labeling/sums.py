@@ -17,8 +17,6 @@ from scipy.special import softmax
 from nzc.teachers.sums import PrivateSums, code_reach, counts_reach, scale_of
 from nzc.types import Floats, Ints
 
-#: Of the cost (μ²), the share of the class counts; the matrix of features has the rest.
-COUNTS_SHARE = 0.05
 #: Widths of the prior of weights, among which the released matrix chooses.
 _WIDTHS = np.geomspace(0.03, 300, 60)
 #: Of the prior of the intercepts, which the class counts decide.

@@ -1,12 +1,11 @@
 """Advice to users before a run: what speaks against it, and what to change."""
 
 from nzc.planning.expected import AGREEMENT
+from nzc.teachers.sums import COUNTS_SHARE, counts_reach
 
 #: Noise may spoil one label in ten, and four in ten in own cells: neighbouring rows share counts.
 ENOUGH = 0.9
 ENOUGH_IN_CELLS = 0.6
-#: Noise of a class count of `nzc.labeling.sums`, in σ: their length over √2, and their share.
-COUNTS_NOISE = (2 * 0.05) ** -0.5
 FEW_ROWS = 500  # public rows, below which sums lose several points (docs/label.md)
 PER_CLASS = 2  # a student needs at least so many labels of each class; fewer are warned of
 
@@ -64,7 +63,7 @@ def about_sums(sigma: float, units: int, classes: int, public: int) -> list[str]
     public  how many public rows there are
     """
     lines = []
-    hidden = 3 * sigma * COUNTS_NOISE
+    hidden = 3 * sigma * counts_reach(None) / COUNTS_SHARE**0.5
     if hidden > units / classes:
         why = f"noise of class counts hides classes of fewer than {hidden:,.0f} of {units:,}"
         lines.append(f"{why}: use more records or a larger ε")

@@ -14,6 +14,9 @@ from nzc.teachers.base import Teachers, VoteShape
 from nzc.training.trainer import TrainerSettings
 from nzc.types import AnyArray, Floats, Ints
 
+#: Of the cost (μ²), the share of the class counts; the matrix of features has the rest.
+COUNTS_SHARE = 0.05
+
 
 @dataclass(frozen=True, kw_only=True)
 class Sums(Teachers):

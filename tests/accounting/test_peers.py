@@ -7,8 +7,8 @@ import pytest
 from dp_accounting.pld import privacy_loss_distribution as pld
 
 from nzc.accounting import data_independent
-from nzc.mechanisms import NoisyArgmax, Vectors
-from nzc.mechanisms.presets import Confident, Counts, CountsGaussian, GNMax, Gumbel, LNMax, Sums
+from nzc.mechanisms import NoisyArgmax
+from nzc.mechanisms.presets import Confident, Counts, CountsGaussian, GNMax, Gumbel, LNMax
 
 DELTA = 1e-5
 gaussian = partial(pld.from_gaussian_mechanism, value_discretization_interval=1e-4)
