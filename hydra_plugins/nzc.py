@@ -56,8 +56,8 @@ class AnsweredSweeper(Sweeper):
     def sweep(self, arguments: list[str]) -> Path:
         from nzc.app.sweep import running_sweep
 
-        with running_sweep(self.composed) as jobs:
-            self.sweeper.sweep(jobs or arguments)  # type: ignore[arg-type]
+        with running_sweep(self.composed) as given:
+            self.sweeper.sweep(list(given))
         return Path(self.composed.hydra.sweep.dir).absolute()
 
 

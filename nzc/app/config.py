@@ -1,5 +1,6 @@
 """The configuration: its keys and their ranges, where presets lie, and the text of `nzc --help`."""
 
+import sys
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -18,7 +19,7 @@ from hydra.plugins.search_path_plugin import SearchPathPlugin
 from hydra.types import RunMode
 from omegaconf import MISSING, DictConfig, OmegaConf
 
-from nzc.app.overrides import check_overrides, refuse_sweeps
+from nzc.app.overrides import check_overrides, refuse_sweeps, telling, typed_values
 from nzc.settings import AboveOne, Between0And1, Count, Positive, checked, word
 from nzc.validation import InputError, whole
 
@@ -206,12 +207,48 @@ def compose_run(overrides: Sequence[str], config_name: str = "config") -> DictCo
     with initialize_config_dir(str(CONF), job_name="nzc", version_base="1.3"):
         hydra = GlobalHydra.instance().hydra
         assert hydra is not None
-        cfg = hydra.compose_config(
-            config_name, [*overrides], RunMode.RUN, validate_sweep_overrides=False
-        )
+
+        def compose(words: Sequence[str]) -> DictConfig:
+            return hydra.compose_config(
+                config_name, [*words], RunMode.RUN, validate_sweep_overrides=False
+            )
+
+        better: list[str] = []
+        if {"recipe", "sweeps"} & typed_values(overrides).keys() or config_name != "config":
+            chosen = compose(telling(overrides))
+            if chosen.hydra.mode != RunMode.MULTIRUN:  # else each job has its own
+                better = better_recipe(chosen)
+        try:
+            cfg = compose([*overrides, *better])
+        except Exception as error:
+            for override in better:
+                error.add_note(override)  # the line of the error names the recipe
+            raise
     if cfg.hydra.mode != RunMode.MULTIRUN:
         refuse_sweeps(overrides)
     return cfg
+
+
+def recipe_of(cfg: DictConfig) -> list[str]:
+    """Return the chosen recipe, as an override; []: there is none."""
+    recipe = cfg.hydra.runtime.choices.get("recipe")
+    return [] if recipe is None else [f"recipe={recipe}"]
+
+
+def better_recipe(cfg: DictConfig) -> list[str]:
+    """Return the recipe that suits the dataset in place of the chosen one, as an override.
+
+    A line says so; []: it is the chosen one. DP-SGD takes nothing of a recipe but its features.
+    """
+    choices = cfg.hydra.runtime.choices
+    recipe = choices.get("recipe")
+    better = OmegaConf.select(cfg, f"dataset.suits.recipe.{recipe}")
+    if better in (None, recipe) or cfg.baseline:
+        return []
+    undone = f"dataset.suits.recipe=null keeps {recipe} itself"
+    line = f"nzc: recipe={recipe} is {better} for dataset={choices.dataset}: {undone}"
+    print(line, file=sys.stderr, flush=True)
+    return [f"recipe={better}"]
 
 
 def register() -> None:

@@ -82,7 +82,7 @@ def input_error(error: BaseException, words: Sequence[str] = ()) -> InputError |
 
     None: the error is another one.
     """
-    words = words or sys.argv[1:]
+    words = [*(words or sys.argv[1:]), *getattr(error, "__notes__", ())]  # of compose_run
     link: BaseException | None = error
     seen: list[BaseException] = []
     while link is not None and link not in seen:

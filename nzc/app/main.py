@@ -7,6 +7,7 @@ import signal
 import sys
 import threading
 from collections.abc import Sequence
+from functools import partial
 from importlib import import_module
 from pathlib import Path
 
@@ -15,7 +16,7 @@ from hydra._internal.utils import get_args_parser
 from hydra.types import RunMode
 from omegaconf import DictConfig, OmegaConf
 
-from nzc.app.config import CONF, GROUPS, compose_run, register, shows_private
+from nzc.app.config import CONF, GROUPS, compose_run, recipe_of, register, shows_private
 from nzc.app.errors import Stop, reported
 from nzc.app.overrides import check_overrides, quoted
 from nzc.storage.files import PRIVATE
@@ -81,16 +82,19 @@ def _run(words: Sequence[str]) -> None:
         allowed = f"must be KEY=VALUE, or a subcommand{meant(overrides[0], COMMANDS)}"
         raise InputError("nzc", overrides[0], allowed)
     check_overrides(overrides, GROUPS)
-    if flags.help:  # Hydra would first list its own options, for a second
-        print(compose_run(overrides).hydra.help.template)
-        return
-    if any((flags.multirun, flags.cfg, flags.info, flags.hydra_help, flags.shell_completion)):
-        _run_hydra(ordered)
-        return
     if flags.config_dir is not None:
         folder = quoted(f"file://{Path(flags.config_dir).absolute()}")
         overrides = [*overrides, f"hydra.searchpath=[{folder}]"]
-    cfg = compose_run(overrides, flags.config_name or "config")
+    composed = partial(compose_run, overrides, flags.config_name or "config")
+    if flags.help:  # Hydra would first list its own options, for a second
+        print(composed().hydra.help.template)
+        return
+    if flags.cfg:  # Hydra composes it once more
+        ordered += recipe_of(composed())
+    if any((flags.multirun, flags.cfg, flags.info, flags.hydra_help, flags.shell_completion)):
+        _run_hydra(ordered)
+        return
+    cfg = composed()
     if cfg.hydra.mode == RunMode.MULTIRUN:
         _run_hydra(["--multirun", *ordered])
         return

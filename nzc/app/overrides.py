@@ -1,5 +1,6 @@
 """Overrides KEY=VALUE as they are typed: what Hydra would misread is refused before it composes."""
 
+import re
 import shlex
 from collections.abc import Collection, Iterable, Sequence
 from contextlib import suppress
@@ -10,10 +11,18 @@ from hydra.errors import HydraException, OverrideParseException
 
 from nzc.validation import InputError, in_a_line
 
+#: Keys of overrides that tell which recipe suits the dataset, and which files Hydra reads.
+_TELLING = re.compile(r"[+~]*(recipe|sweeps|dataset|dataset\.suits.*|baseline|hydra[./].*)(=|$)")
+
 
 def typed_values(words: Iterable[str]) -> dict[str, str]:
     """Return the values of overrides by key, as text."""
     return dict(word.lstrip("+~").split("=", 1) for word in words if "=" in word)
+
+
+def telling(words: Iterable[str]) -> list[str]:
+    """Return the overrides that tell which recipe suits the dataset."""
+    return [word for word in words if _TELLING.match(word)]
 
 
 def check_overrides(words: Sequence[str], groups: Collection[str]) -> None:

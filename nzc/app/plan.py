@@ -48,9 +48,13 @@ def _plan_teachers(chosen: Namespace) -> None:
 
     words = [f"teachers.count={planned.teachers}", f"aggregator={best.aggregator}"]
     words += [f"budget.epsilon={planned.epsilon}", f"queries={best.queries}"]
-    if planned.delta != _DELTA:
-        words.append(f"delta={planned.delta}")
-    _show_commands(planned.warnings, words, ["recipe=tables", *words])
+    words += _delta(planned.delta)
+    linear = ["teachers=logistic", "student=linear", "query_choice=random"]
+    _show_commands(planned.warnings, words, [*linear, *words])
+
+
+def _delta(delta: float) -> list[str]:
+    return [] if delta == _DELTA else [f"delta={delta}"]
 
 
 def _show_plan(planned: Plan, best: PlannedRun) -> None:
@@ -89,7 +93,7 @@ def _show_plan(planned: Plan, best: PlannedRun) -> None:
 
 
 def _plan_cells(chosen: Namespace) -> None:
-    """Show what a run of recipe=near_zero asks at this ε and at others, and what will be right."""
+    """Show what recipe=near_zero asks of arrays at this ε and at others, and what will be right."""
     if chosen.records is None:
         allowed = "must be the number of private records; or give --teachers"
         raise InputError("--records", None, allowed)
@@ -102,6 +106,7 @@ def _plan_cells(chosen: Namespace) -> None:
     notes = [
         "Each record counts for the asked row that it is nearest to.",
         f"Right labels: estimate for rows with equally many records, {agreement} of them right.",
+        "Of tables, noisy sums are released instead, at the same ε, and all rows get labels.",
     ]
     table = _table(
         f"{chosen.records:,} records · {chosen.classes} classes · agreement {agreement}",
@@ -123,7 +128,7 @@ def _plan_cells(chosen: Namespace) -> None:
         )
     show(table)
     words = ["recipe=near_zero", f"budget.epsilon={chosen.epsilon}"]
-    _show_commands([], words, words)
+    _show_commands([], words, [*words, *_delta(chosen.delta)])
 
 
 def _table(title: str, notes: Sequence[str], columns: Sequence[str]) -> Table:

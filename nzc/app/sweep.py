@@ -4,6 +4,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
+from functools import cache
 from itertools import product
 from operator import attrgetter
 from pathlib import Path
@@ -16,10 +17,11 @@ from hydra.errors import HydraException
 from omegaconf import DictConfig, OmegaConf
 
 from nzc.app.build import build_metrics
-from nzc.app.config import experiment_of, shows_private
+from nzc.app.config import better_recipe, experiment_of, shows_private
 from nzc.app.errors import Stop, error_line, input_error, reported
 from nzc.app.job import build_tracker
 from nzc.app.keys import refuse_unknown_keys
+from nzc.app.overrides import telling
 from nzc.data.cache import forget_data
 from nzc.runs import layout
 from nzc.runs.formatting import optional, show
@@ -40,6 +42,11 @@ class SweepJob:
     row: SweepRow
     overrides: list[str]
 
+    def with_overrides(self, more: list[str]) -> "SweepJob":
+        """Return this job with more overrides, which the row stands for."""
+        row = self.row.model_copy(update={"set": [*self.row.set, *more]})
+        return SweepJob(row, [*self.overrides, *more])
+
 
 class JobsFailed(Stop):
     """The end of a sweep, in `folder`, of which some jobs have no result."""
@@ -50,10 +57,10 @@ class JobsFailed(Stop):
 
 
 @contextmanager
-def running_sweep(config: DictConfig) -> Iterator[list[list[str]]]:
+def running_sweep(config: DictConfig) -> Iterator[Sequence[Any]]:
     """Check a sweep, run it in this context, and answer its question, also where it is stopped.
 
-    Yield the overrides of each job of the sweeper `rows`; other sweepers make their own jobs.
+    Yield what the sweeper takes: `rows` the overrides of each job, others those of the sweep.
     JobsFailed: some jobs have no result.
     """
     folder = Path(config.hydra.sweep.dir)
@@ -72,7 +79,7 @@ def running_sweep(config: DictConfig) -> Iterator[list[list[str]]]:
         with closing(own), tracked(tracker, folder, experiment, name, question=spec.question):
             _write_question(config, folder, jobs)
             try:
-                yield [job.overrides for job in jobs]
+                yield [job.overrides for job in jobs] or config.hydra.overrides.task
             except BaseException:
                 with suppress(Exception, Stop):
                     if any((job / layout.RESULT).is_file() for job in _begun(folder)):
@@ -134,8 +141,9 @@ def _checked_jobs(config: DictConfig) -> list[SweepJob]:
     configs = [config]
     mistakes: list[InputError] = []
     if sweeper == "rows":
-        jobs = plan_jobs(config)
-        configs, mistakes = compose_jobs(config, jobs)
+        jobs, configs, mistakes = compose_jobs(config, plan_jobs(config))
+    else:
+        config.hydra.overrides.task += better_recipe(config)
     mistakes += check_keys(spec_of(config), configs)
     if mistakes:
         raise Stop(2, *mistakes)
@@ -186,23 +194,34 @@ def plan_jobs(config: DictConfig) -> list[SweepJob]:
 
 def compose_jobs(
     config: DictConfig, jobs: Sequence[SweepJob]
-) -> tuple[list[DictConfig], list[InputError]]:
-    """Return the configuration of each job that can be composed, and the mistakes of the others."""
+) -> tuple[list[SweepJob], list[DictConfig], list[InputError]]:
+    """Return the jobs that can be composed, their configurations, and mistakes of the others.
+
+    Each job has the recipe that suits its dataset.
+    """
     loader = GlobalHydra.instance().config_loader()
+
+    @cache
+    def better(*told: str) -> list[str]:
+        return better_recipe(loader.load_sweep_config(config, [*told]))
+
+    whole = []
     composed = []
     mistakes: dict[str, InputError] = {}
     for job in jobs:
         try:
+            job = job.with_overrides(better(*telling(job.overrides)))
             cfg = loader.load_sweep_config(config, list(job.overrides))
             refuse_unknown_keys(cfg)
             build_metrics(cfg)
             composed.append(cfg)
+            whole.append(job)
         except Exception as error:  # Hydra's, OmegaConf's, or an InputError
             wrong = input_error(error, job.overrides)
             if wrong is None:
                 wrong = InputError("overrides", " ".join(job.overrides), error_line(error)[1])
             mistakes[str(wrong)] = wrong
-    return composed, [*mistakes.values()]
+    return whole, composed, [*mistakes.values()]
 
 
 def _points(row: SweepRow, number: int) -> list[SweepRow]:
@@ -213,8 +232,9 @@ def _points(row: SweepRow, number: int) -> list[SweepRow]:
         allowed = f"must read key=value ({in_a_line(error)})"
         raise InputError(f"sweep.rows.{number}.set", row.set, allowed) from error
     points = []
+    common = set.intersection(*map(set, grid))
     for values in grid:
-        point = [text for text in values if text not in row.set and not is_seed(text)]
+        point = [text for text in values if text not in common and not is_seed(text)]
         points.append(row.model_copy(update={"set": values, "point": point}))
     return points
 

@@ -247,7 +247,7 @@ class Dataset(ABC):
 
     network  for teachers and student
     augment  (x, torch.Generator) → x
-    suits    by preset of aggregator or student: {gnmax: {sigma: 15}}
+    suits    by preset: {gnmax: {sigma: 15}}; and by recipe, which takes its place here
     name     of the people: costs under one name add up in the ledger
     unit     what ε protects: a group, a record, or its label alone; None: groups where there are
              some, else records

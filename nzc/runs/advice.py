@@ -40,8 +40,7 @@ def about_labels(released: Ints, learned: Ints | None, names: Sequence[str]) -> 
     count = np.inf if learned is None else (learned != ABSTAIN).sum()
     if count < PER_CLASS * len(names):
         few = f"{count} labels, fewer than {PER_CLASS} for each of {len(names)} classes"
-        spread = "student.spread=1 with representation=spectral"
-        lines.append(f"the student learned from {few}: try {_LABELS}, or {spread}")
+        lines.append(f"the student learned from {few}: try {_LABELS}, or recipe=near_zero")
     return lines
 
 
@@ -55,8 +54,8 @@ def about_accuracy(accuracy: float, metrics: Metrics) -> list[str]:
         return []
     own = f"the student's accuracy is {percent(accuracy)} (balanced: {percent(balanced)})"
     most = f"the most frequent class has {percent(majority)} (balanced: {percent(chance)})"
-    helps = f"{_LABELS}; teachers=logistic, student.balance=1; or, of two classes,"
-    return [f"{own}, and always answering {most}: try {helps} student.threshold=NUMBER"]
+    helps = f"{_LABELS}; of two classes, student.threshold=NUMBER, of student=linear, say"
+    return [f"{own}, and always answering {most}: try {helps}"]
 
 
 def about_recall(metrics: Metrics) -> list[str]:
@@ -65,4 +64,5 @@ def about_recall(metrics: Metrics) -> list[str]:
     if not missed:
         return []
     why = f"the student recognises less than {percent(_MISSED)} of the rows of {some(missed)}"
-    return [f"{why}: try student.threshold=balanced, teachers=logistic, or a larger ε"]
+    helps = "student.threshold=balanced, of student=linear, say; or a larger ε"
+    return [f"{why}: try {helps}"]

@@ -144,6 +144,7 @@ def test_a_file_name_that_hydra_cannot_read_is_answered_with_what_to_type(
 REFUSED = """
 recipe=near_zero teachers.count=50 | teachers=cells, which recipe=near_zero chose | ensemble
 teachers=cells teachers.count=5 | teachers=cells, which you chose | sklearn or votes has it
+recipe=near_zero dataset=adult student.steps=5 | student=none, which recipe=near_zero_sums chose
 aggregator.sigma1=3 | aggregator=gnmax, the default | confident, interactive or stable has it
 student=none student.alpha=5 | student=none, which you chose | student=heir or vat has it
 +sweeps=published_mnist student.alpha=5 | student=softmatch, which sweeps=published_mnist chose

@@ -40,7 +40,10 @@ from nzc.training.trainer import TrainerSettings
 from nzc.validation import InputError
 
 RECIPE = [
-    "recipe=tables",
+    "teachers=logistic",
+    "student=linear",
+    "query_choice=random",
+    "budget.epsilon=1",
     "teachers.records=10",
     "teachers.parallel=1",
     "queries=20",

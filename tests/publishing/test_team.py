@@ -13,7 +13,8 @@ from mlflow import MlflowClient
 pytestmark = pytest.mark.usefixtures("usual_umask")
 TABLE = [
     "dataset=table", "dataset.public=public.csv", "dataset.label=back", "dataset.group=patient",
-    "rng=system", "dataset.classes=[no,yes]", "recipe=tables", "student=none", "teachers.count=8",
+    "rng=system", "dataset.classes=[no,yes]", "teachers=logistic", "student=none",
+    "query_choice=random", "budget.epsilon=1", "teachers.count=8",
     "teachers.parallel=1", "queries=5", "trainer.progress=false",
 ]  # fmt: skip
 FILE = [*VOTES, "teachers.path=votes.npy", "rng=system", "aggregator.sigma=40"]

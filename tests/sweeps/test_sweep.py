@@ -130,7 +130,7 @@ def test_every_sweep_file_composes_row_by_row(path: Path, choices: int) -> None:
         rows = [
             SweepJob(SweepRow(), [*own, *words.values()]) for words in [*jobs.values()][:choices]
         ]
-        configs, mistakes = compose_jobs(sweep, rows)
+        _, configs, mistakes = compose_jobs(sweep, rows)
     assert mistakes == []
     spec = spec_of(sweep)
     assert all((spec.question, spec.expected, spec.time, spec.command))
