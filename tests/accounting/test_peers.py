@@ -7,8 +7,8 @@ import pytest
 from dp_accounting.pld import privacy_loss_distribution as pld
 
 from nzc.accounting import data_independent
-from nzc.mechanisms import NoisyArgmax
-from nzc.mechanisms.presets import Confident, Counts, CountsGaussian, GNMax, Gumbel, LNMax
+from nzc.mechanisms import NoisyArgmax, Vectors
+from nzc.mechanisms.presets import Confident, Counts, CountsGaussian, GNMax, Gumbel, LNMax, Sums
 
 DELTA = 1e-5
 gaussian = partial(pld.from_gaussian_mechanism, value_discretization_interval=1e-4)
@@ -42,6 +42,19 @@ def test_gaussian_noise() -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("sigma", [3.0, 60.0])
+def test_sums(sigma: float) -> None:
+    """A replaced unit moves them by 2, in two releases that share the cost; labels are free."""
+    mechanism = Sums(sigma)
+    parts = [gaussian(sigma / share**0.5, sensitivity=2) for share in (0.05, 0.95)]
+    found = mechanism.promise(5000, 5000).data_independent(DELTA)
+    assert found == pytest.approx(peer((parts[0], 1), (parts[1], 1)), rel=1e-3)
+    cost = mechanism.cost(np.zeros((9, 2)), np.zeros(50, np.int64))
+    assert cost.epsilon(DELTA).exact == cost.data_independent(DELTA) == found
+    often = mechanism.between(Vectors(weight=3)).promise(1, 1).data_independent(DELTA)
+    assert often == pytest.approx(Sums(sigma / 3).promise(1, 1).data_independent(DELTA))
+
+
 @pytest.mark.parametrize(("gamma", "releases"), [(0.5, 20)])
 def test_laplace_noise(gamma: float, releases: int) -> None:
     """Two counts change by one.
