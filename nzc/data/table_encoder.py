@@ -26,7 +26,7 @@ CATEGORY = "category"
 DATE = "date"
 #: The kind of free text, such as notes.
 TEXT = "text"
-#: Free text is taken as pieces of words, of so many characters; a space is before and behind a word.
+#: Free text is taken as pieces of words, of so many characters: a word has a space at both ends.
 PIECES = (2, 4)
 #: The kind of numbers with a decimal comma, such as 1.234,56.
 COMMA = "comma"

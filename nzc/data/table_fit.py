@@ -314,7 +314,8 @@ def _text(values: pd.Series, given: bool) -> Column | str:
         return "its texts have nothing in common"
     pieces = vectorizer.get_feature_names_out().tolist()
     axes = min(_AXES, len(pieces), -(-len(texts) // _TEXTS))
-    reduced = TruncatedSVD(axes, random_state=0).fit(vectors)
+    with np.errstate(invalid="ignore"):  # it divides by the variance
+        reduced = TruncatedSVD(axes, random_state=0).fit(vectors)
     weights = np.column_stack([vectorizer.idf_, reduced.components_.T]).astype("<f4")
     numbers = projected(pd.Series(texts), pieces, weights)
     variance = numbers.var(axis=0).sum()
