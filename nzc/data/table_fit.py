@@ -77,8 +77,9 @@ _SAMPLE = 200  # different values of a column that show whether all are worth a 
 _AXES = 64
 _TEXTS = 5
 _VOCABULARY = 10_000
-#: The variance of free text, all axes together, where that of a number is 1.
-_TEXT_VARIANCE = 1.0
+#: The variance of free text, all axes together, where that of a number is 1: a text may tell as much
+#: as several numbers, and noisy sums hear it only if it is a good part of a row's length.
+_TEXT_VARIANCE = 8.0
 #: Free text has so many words of letters.
 _WORDS = 5
 _WORD = r"\b[^\W\d_]{2,}\b"
@@ -318,15 +319,17 @@ def _text(values: pd.Series, given: bool) -> Column | str:
         reduced = TruncatedSVD(axes, random_state=0).fit(vectors)
     weights = np.column_stack([vectorizer.idf_, reduced.components_.T]).astype("<f4")
     numbers = projected(pd.Series(texts), pieces, weights)
-    variance = numbers.var(axis=0).sum()
-    if not variance > 1e-12:
+    variances = numbers.var(axis=0)
+    if not variances.max() > 1e-12:
         return "one value only"
+    # An axis counts as much more as texts differ more along it: what few records tell is there.
+    factors = np.sqrt(_TEXT_VARIANCE * variances / (variances**2).sum())
     return Column(
         str(values.name),
         TEXT,
         parts=[f"text {axis + 1}" for axis in range(axes)],
         mean=numbers.mean(axis=0).tolist(),
-        spread=[float(np.sqrt(variance / _TEXT_VARIANCE))] * axes,
+        spread=(1 / np.maximum(factors, 1e-9)).tolist(),
         values=pieces,
         weights=b64encode(weights.tobytes()).decode(),
         missing=len(texts) < len(names),
