@@ -77,8 +77,8 @@ _SAMPLE = 200  # different values of a column that show whether all are worth a 
 _AXES = 64
 _TEXTS = 5
 _VOCABULARY = 10_000
-#: The variance of free text, all axes together, where that of a number is 1: a text may tell as much
-#: as several numbers, and noisy sums hear it only if it is a good part of a row's length.
+#: The variance of free text, all axes together, where that of a number is 1: a text may tell as
+#: much as several numbers, and noisy sums hear only what is a good part of a row's length.
 _TEXT_VARIANCE = 8.0
 #: Free text has so many words of letters.
 _WORDS = 5
