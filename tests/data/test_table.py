@@ -671,6 +671,9 @@ def test_from_files_to_a_published_student_that_runs_without_nzc(
     monkeypatch: pytest.MonkeyPatch,
     capfd: pytest.CaptureFixture[str],
 ) -> None:
+    for seed, name in enumerate(FILES_OF_SPLITS):
+        table = pd.read_csv(name)
+        table.assign(note=_notes(len(table), seed)).to_csv(name, index=False)
     ran = nzc(
         *RECIPE,
         *FILES,
@@ -695,6 +698,7 @@ def test_from_files_to_a_published_student_that_runs_without_nzc(
     raw = pd.read_csv("test.csv").drop(columns="back")
     raw.loc[0, "age"] = np.nan
     raw.loc[1, "ward"] = "never seen"
+    raw.loc[2, "note"] = None
     raw.to_csv("raw.csv", index=False)
     printed = command("predict", "public", "raw.csv")[1]
     with monkeypatch.context() as patch:
@@ -707,7 +711,7 @@ def test_from_files_to_a_published_student_that_runs_without_nzc(
     assert answers.visit.tolist() == raw.visit.tolist()
     assert answers.probability.between(0, 1).all()
     right = (answers.label == pd.read_csv("test.csv").back).mean()
-    assert abs(right - ran.result["accuracy"]) <= 0.02  # two records were changed
+    assert abs(right - ran.result["accuracy"]) <= 0.03  # three records were changed
 
 
 @pytest.mark.parametrize(
