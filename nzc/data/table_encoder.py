@@ -6,6 +6,7 @@ Arrow files.
 
 import csv
 import re
+from base64 import b64decode
 from codecs import BOM_UTF8, BOM_UTF16_BE, BOM_UTF16_LE
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -23,6 +24,10 @@ from pandas.io.common import get_handle
 NUMBER = "number"
 CATEGORY = "category"
 DATE = "date"
+#: The kind of free text, such as notes.
+TEXT = "text"
+#: Free text is taken as pieces of words, of so many characters: a word has a space at both ends.
+PIECES = (2, 4)
 #: The kind of numbers with a decimal comma, such as 1.234,56.
 COMMA = "comma"
 #: The format of numbers that are times of a day or durations, in hours: 18:30, 18.30.00, 6:30 pm, 2
@@ -240,19 +245,23 @@ def is_utf8(path: str | Path) -> bool:
 class Column:
     """How one column becomes features; everything was measured on the public rows.
 
-    kind    number, category or date
+    kind    number, category, date or text
     format  of dates: as for strptime, None: ISO 8601; of numbers: how 1234.5 is written, None:
             1234.5
-    parts   of a number: itself; of a date: those of its parts that vary
+    parts   of a number: itself; of a date: those of its parts that vary; of text: axes
     mean    [parts]
     spread  [parts], standard deviations
-    values  categories with a feature of their own; None stands for a missing value
+    values  categories with a feature of their own; None stands for a missing value. Of text: the
+            pieces of words that count
+    weights of text, base64 of little-endian float32 [values, 1 + parts]: of each piece its inverse
+            document frequency, and its place on the axes
     other   whether all other categories have a feature together
-    missing whether a feature says that a number or date is missing
+    missing whether a feature says that a number, date or text is missing
     given   whether the user named the kind: the few values that it does not fit count as missing
 
     A category has a feature for each value. A number is a feature, and so is each part of a date:
-    standardised, and 0 where missing.
+    standardised, and 0 where missing. So is text on each axis: the weights of its pieces, as a
+    vector of length 1, are projected on them.
     """
 
     name: str
@@ -262,6 +271,7 @@ class Column:
     mean: Sequence[float] = ()
     spread: Sequence[float] = ()
     values: Sequence[str | None] = ()
+    weights: str = ""
     other: bool = False
     missing: bool = False
     given: bool = False
@@ -288,14 +298,22 @@ class Column:
             if self.other:
                 features.append(numbers[:, None] < 0)
             return np.hstack(features).astype(np.float32)
-        parts = measured(values, self.kind, self.format, self.given)
-        numbers = np.column_stack([parts[part] for part in self.parts])
+        numbers = self._numbers(values)
         with np.errstate(over="ignore"):
             scaled = np.clip((numbers - np.array(self.mean)) / np.array(self.spread), -LIMIT, LIMIT)
         features = [np.nan_to_num(scaled)]
         if self.missing:
             features.append(np.isnan(numbers[:, :1]))
         return np.hstack(features).astype(np.float32)
+
+    def _numbers(self, values: pd.Series) -> np.ndarray[Any, Any]:
+        """Return the parts of numbers, dates or text, float64 [rows, parts], NaN where missing."""
+        if self.kind == TEXT:
+            codes, unique = distinct(values)
+            weights = np.frombuffer(b64decode(self.weights), "<f4").reshape(len(self.values), -1)
+            return projected(unique, self.values, weights)[codes]
+        parts = measured(values, self.kind, self.format, self.given)
+        return np.column_stack([parts[part] for part in self.parts])
 
 
 @dataclass(frozen=True)
@@ -395,6 +413,41 @@ def different(values: pd.Series) -> tuple[np.ndarray[Any, Any], pd.Index]:
     """Return for each value its number among the texts that differ, and these texts."""
     codes, unique = distinct(values)
     return codes, texts(unique)
+
+
+def projected(
+    values: pd.Series, pieces: Sequence[str | None], weights: np.ndarray[Any, Any]
+) -> np.ndarray[Any, Any]:
+    """Return texts on axes, float64 [rows, axes], NaN where missing. Each depends on itself alone.
+
+    It is TF-IDF with 1 + log(count), of length 1, and a product with the axes. A piece that is not
+    among `pieces` [pieces] does not count; weights [pieces, 1 + axes] are as in `Column`.
+    """
+    weights = weights.astype(np.float64)
+    places = {piece: place for place, piece in enumerate(pieces)}
+    of_words: dict[str, list[int]] = {}
+    rows = np.full((len(values), weights.shape[1] - 1), np.nan)
+    for row, text in zip(rows, written(values), strict=True):
+        if text is None:
+            continue
+        found: list[int] = []
+        for word in text.lower().split():
+            if word not in of_words:
+                of_words[word] = [places[piece] for piece in _pieces(word) if piece in places]
+            found += of_words[word]
+        columns, counts = np.unique(np.array(found, np.int64), return_counts=True)
+        chosen = weights[columns]
+        frequencies = (1 + np.log(counts)) * chosen[:, 0]
+        length = np.sqrt(frequencies @ frequencies)
+        row[:] = frequencies @ chosen[:, 1:] / max(length, 1e-300)
+    return rows
+
+
+def _pieces(word: str) -> Iterator[str]:
+    padded = f" {word} "
+    for size in range(PIECES[0], PIECES[1] + 1):
+        for start in range(len(padded) - size + 1):
+            yield padded[start : start + size]
 
 
 def blanked(table: pd.DataFrame, missing: Sequence[str]) -> pd.DataFrame:

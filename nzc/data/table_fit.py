@@ -3,6 +3,7 @@
 import json
 import re
 import shlex
+from base64 import b64encode
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -19,7 +20,9 @@ from nzc.data.table_encoder import (
     COMMAED,
     DATE,
     NUMBER,
+    PIECES,
     POINTED,
+    TEXT,
     TIME,
     Column,
     TableEncoder,
@@ -29,11 +32,12 @@ from nzc.data.table_encoder import (
     number_parts,
     parsed,
     plural,
+    projected,
     written,
 )
 from nzc.types import Floats, Ints
 
-KINDS = (NUMBER, COMMA, TIME, CATEGORY, DATE)
+KINDS = (NUMBER, COMMA, TIME, CATEGORY, DATE, TEXT)
 _IDENTIFIER = "it looks like an identifier"
 _UNCLEAR = "its values can be read in two ways"
 #: Signs and names of currencies that may stand before a number.
@@ -69,6 +73,16 @@ _DATE = re.compile(r"(\w+)([-/.]\s?|,?\s)(\w+)([-/.]\s?|,?\s)(\d+)(?:(?:T|,?\s+)
 _COMPACT = r"(?:19|20)[0-9]{2}(?:0[1-9]|1[0-2])(?:0[1-9]|[12][0-9]|3[01])"  # 20241231
 _PADDED = "0[0-9]+"  # 01067
 _SAMPLE = 200  # different values of a column that show whether all are worth a try
+#: Free text has at most so many axes, one for so many texts, and at most so many pieces of words.
+_AXES = 64
+_TEXTS = 5
+_VOCABULARY = 10_000
+#: The variance of free text, all axes together, where that of a number is 1: a text may tell as
+#: much as several numbers, and noisy sums hear only what is a good part of a row's length.
+_TEXT_VARIANCE = 8.0
+#: Free text has so many words of letters.
+_WORDS = 5
+_WORD = r"\b[^\W\d_]{2,}\b"
 #: Whole numbers between these are years, and no names.
 _YEARS = (1800, 2100)
 
@@ -123,8 +137,8 @@ def fit_encoder(
 ) -> TableEncoder:
     """Return the encoder of public rows.
 
-    kinds       of columns: number, comma, time, category, date, or a date format such as %d.%m.%Y;
-                others are guessed
+    kinds       of columns: number, comma, time, category, date, text, or a date format such as
+                %d.%m.%Y; others are guessed
     categories  at most so many features for a column; the most frequent values have one of their
                 own
     missing     texts that stood for a missing value, and are none in these rows
@@ -192,6 +206,8 @@ def _fit(values: pd.Series, kind: str | None, categories: int) -> Column | str:
     """Return the column of public values, or why it is not used."""
     if pd.api.types.infer_dtype(values, skipna=True) == "mixed":
         return "its values are lists or other objects"
+    if kind == TEXT:
+        return _text(values, given=True)
     guess = _guess(values, kind)
     given = kind is not None
     if guess.unclear and not given:
@@ -244,6 +260,8 @@ def _category(values: pd.Series, categories: int, given: bool, guess: Guess) -> 
             return "one value only"
         return "it is empty"
     if not given:
+        if _is_text(names, len(values)):
+            return _text(values, given)
         why = None
         if not guess.nearly:
             why = _identifies(pd.Series(names[codes]))
@@ -258,6 +276,65 @@ def _category(values: pd.Series, categories: int, given: bool, guess: Guess) -> 
     if other:
         by_frequency = by_frequency[: categories - 1]
     return Column(str(values.name), CATEGORY, values=by_frequency, other=other, given=given)
+
+
+def _is_text(names: pd.Index, rows: int) -> bool:
+    """Return whether these different values in so many rows are free text.
+
+    Most have several words, and these differ, also without words that have digits: `note 638397` is
+    no text.
+    """
+    words = names.dropna().to_series().str.findall(_WORD)
+    several = words.str.len().median() >= _WORDS
+    return several and words.map(tuple).nunique() > max(32, rows / 5)
+
+
+def _text(values: pd.Series, given: bool) -> Column | str:
+    """Return the column of free text, or why it is not used.
+
+    Pieces of words are weighed by TF-IDF, and projected on the axes of a truncated singular value
+    decomposition.
+    """
+    from sklearn.decomposition import TruncatedSVD  # takes a second to import
+    from sklearn.feature_extraction.text import TfidfVectorizer
+
+    names = written(values)
+    texts = names.dropna()
+    if texts.empty:
+        return "it is empty"
+    vectorizer = TfidfVectorizer(
+        analyzer="char_wb",
+        ngram_range=PIECES,
+        max_features=_VOCABULARY,
+        min_df=2,
+        sublinear_tf=True,
+    )
+    try:
+        vectors = vectorizer.fit_transform(texts)
+    except ValueError:  # no piece is in two rows
+        return "its texts have nothing in common"
+    pieces = vectorizer.get_feature_names_out().tolist()
+    axes = min(_AXES, len(pieces), -(-len(texts) // _TEXTS))
+    with np.errstate(invalid="ignore"):  # it divides by the variance
+        reduced = TruncatedSVD(axes, random_state=0).fit(vectors)
+    weights = np.column_stack([vectorizer.idf_, reduced.components_.T]).astype("<f4")
+    numbers = projected(pd.Series(texts), pieces, weights)
+    variances = numbers.var(axis=0)
+    if not variances.max() > 1e-12:
+        return "one value only"
+    # An axis counts as much more as texts differ more along it: what few records tell is there.
+    factors = np.sqrt(_TEXT_VARIANCE * variances / (variances**2).sum())
+    return Column(
+        str(values.name),
+        TEXT,
+        parts=[f"text {axis + 1}" for axis in range(axes)],
+        mean=numbers.mean(axis=0).tolist(),
+        spread=(1 / np.maximum(factors, 1e-9)).tolist(),
+        values=pieces,
+        weights=b64encode(weights.tobytes()).decode(),
+        missing=len(texts) < len(names),
+        given=given,
+    )
 
 
 def _identifies(column: Floats | pd.Series) -> str | None:

@@ -3,6 +3,7 @@ are one line.
 """
 
 import io
+import json
 import math
 import re
 import runpy
@@ -20,7 +21,9 @@ import torch
 from conftest import Command, Nzc
 from hydra.core.override_parser.overrides_parser import OverridesParser
 from sklearn.compose import make_column_transformer
+from sklearn.decomposition import TruncatedSVD
 from sklearn.ensemble import RandomForestClassifier
+from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.impute import SimpleImputer
 from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
@@ -251,6 +254,68 @@ def test_features_are_those_of_scikit_learn() -> None:
         assert alike.any(axis=0).all() and alike.any(axis=1).all()
 
 
+WORDS = ["Fever", "since", "the", "Übelkeit,", "day", "went", "home", "a", "pain", "(left)", "knee"]
+
+
+def _notes(rows: int, seed: int) -> list[str]:
+    """Texts of 5 to 20 words, with a number."""
+    rng = np.random.default_rng(seed)
+    lengths = rng.integers(4, 20, rows).tolist()
+    return [" ".join([*rng.choice(WORDS, length), f"{seed}\t{length}"]) for length in lengths]
+
+
+def test_free_text_is_that_of_scikit_learn() -> None:
+    tf_idf = TfidfVectorizer(
+        analyzer="char_wb", ngram_range=(2, 4), sublinear_tf=True, min_df=2, max_features=10_000
+    )
+    for rows, axes in ((400, 64), (60, 12)):
+        public = pd.DataFrame({"note": _notes(rows, 0)})
+        svd = TruncatedSVD(axes, random_state=0).fit(tf_idf.fit_transform(public.note))
+        record = json.dumps(fit_encoder(public, {"note": "text"}, 32).as_dict())
+        encoder = TableEncoder.from_dict(json.loads(record))
+        assert encoder.features == [f"note text {axis + 1}" for axis in range(axes)]
+        (column,) = encoder.columns
+        texts = pd.Series([*_notes(50, 1), "PAIN  pain", "x", "東京"])
+        raw = encoder.encode(pd.DataFrame({"note": texts})) * np.array(column.spread) + column.mean
+        np.testing.assert_allclose(raw, svd.transform(tf_idf.transform(texts)), atol=1e-5)
+        assert encoder.encode(public).var(axis=0).sum() == pytest.approx(8, rel=1e-5)
+
+
+def test_missing_text_is_zero_and_said() -> None:
+    public = pd.DataFrame({"note": [*_notes(100, 0), None, " "]})
+    encoder = fit_encoder(public, {}, 32)
+    assert encoder.features[-1] == "note missing"
+    expected = np.zeros((2, len(encoder.features)))
+    expected[:, -1] = 1
+    np.testing.assert_array_equal(encoder.encode(public[-2:]), expected)
+    for useless in ([None] * 9, ["the same words"] * 9, ["one", "two", "six"]):
+        assert fit_encoder(pd.DataFrame({"note": useless}), {"note": "text"}, 32).unused
+
+
+#: Cells by row and by a number below 3,000, and whether they are free text.
+MAYBE_TEXTS: dict[str, tuple[Callable[[int, int], str], bool]] = {
+    "notes": (lambda row, person: _notes(1, row)[0], True),
+    "codes in words": (lambda row, person: f"Visit of the patient P{person} on day {row}", False),
+    "names": (lambda row, person: f"Dr. {_word(row)} {_word(person)} {_word(row + 1)}", False),
+    "streets": (lambda row, person: f"{person} {_word(row)} Street, 8{row:04d} Springfield", False),
+    "few": (lambda row, person: " ".join(WORDS[row % 6 :]), False),
+    "words": (lambda row, person: _word(row), False),
+}
+
+
+def _word(number: int) -> str:
+    return "".join(chr(97 + int(digit)) for digit in f"{number:04d}").title()
+
+
+@pytest.mark.parametrize("name", MAYBE_TEXTS)
+def test_free_text_is_found(name: str) -> None:
+    make, is_text = MAYBE_TEXTS[name]
+    people = np.random.default_rng(0).integers(0, 3000, 500).tolist()
+    public = pd.DataFrame({"column": [*map(make, range(500), people)], "age": np.arange(500) % 70})
+    encoder = fit_encoder(public, {}, 32)
+    assert ("text" in [column.kind for column in encoder.columns]) == is_text
+
+
 def test_rare_values_share_a_feature() -> None:
     code = np.random.default_rng(0).geometric(0.05, 800).astype(str)
     public = pd.DataFrame({"code": code[:500]})
@@ -318,6 +383,7 @@ def _every_type(rows: int, odd: bool) -> pd.DataFrame:
         ),
         "plain": ([f"{n:.4f}" for n in real], ["18446744073709551616", "9007199254740993", "-0.0"]),
         "ward": ([f"w{n % 5}" for n in small], [" ", "1.0", "TRUE", "-0"]),
+        "note": (_notes(rows, 0), ["", "1.0", "pain", "Knee"]),
         "moment": ([*moment], [pd.Timestamp("2020-05-05 06:30"), None]),
         "large": ([*rng.integers(2**53, 2**60, rows).tolist()], [2**53 + 1, -5]),
         "real": ([*real], [-0.0, 0.0, 1.0, math.nan, 1e300]),
@@ -357,6 +423,7 @@ def test_every_row_is_encoded_and_named_alike_alone_and_in_company(
         "money": "comma",
         "plain": "number",
         "moment": "date",
+        "note": "text",
     }
     encoders = [
         fit_encoder(public, kinds, 8),
@@ -607,6 +674,9 @@ def test_from_files_to_a_published_student_that_runs_without_nzc(
     monkeypatch: pytest.MonkeyPatch,
     capfd: pytest.CaptureFixture[str],
 ) -> None:
+    for seed, name in enumerate(FILES_OF_SPLITS):
+        table = pd.read_csv(name)
+        table.assign(note=_notes(len(table), seed)).to_csv(name, index=False)
     ran = nzc(
         *RECIPE,
         *FILES,
@@ -631,6 +701,7 @@ def test_from_files_to_a_published_student_that_runs_without_nzc(
     raw = pd.read_csv("test.csv").drop(columns="back")
     raw.loc[0, "age"] = np.nan
     raw.loc[1, "ward"] = "never seen"
+    raw.loc[2, "note"] = None
     raw.to_csv("raw.csv", index=False)
     printed = command("predict", "public", "raw.csv")[1]
     with monkeypatch.context() as patch:
@@ -643,7 +714,7 @@ def test_from_files_to_a_published_student_that_runs_without_nzc(
     assert answers.visit.tolist() == raw.visit.tolist()
     assert answers.probability.between(0, 1).all()
     right = (answers.label == pd.read_csv("test.csv").back).mean()
-    assert abs(right - ran.result["accuracy"]) <= 0.02  # two records were changed
+    assert abs(right - ran.result["accuracy"]) <= 0.03  # three records were changed
 
 
 @pytest.mark.parametrize(
