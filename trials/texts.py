@@ -1,10 +1,11 @@
-"""Make tables of two public text data sets, to try `dataset=table` with columns of text.
+"""Make tables of three public text data sets, to try `dataset=table` with columns of text.
 
-    python trials/texts.py SMS AG FOLDER
+    python trials/texts.py SOURCES FOLDER
 
-SMS is the file SMSSpamCollection (archive.ics.uci.edu/dataset/228), AG the file test.csv of AG's
-news (four topics). Of each, FOLDER gets NAME_private.csv (text and label), NAME_public.csv (1,500
-texts) and NAME_test.csv (1,000 texts and labels).
+SOURCES has SMSSpamCollection (archive.ics.uci.edu/dataset/228), test.csv of AG's news (four topics;
+its training rows are not needed), rt-polarity.neg and rt-polarity.pos (sentences of film reviews;
+www.cs.cornell.edu/people/pabo/movie-review-data). Of each, FOLDER gets NAME_private.csv (text and
+label), NAME_public.csv (1,500 texts) and NAME_test.csv (1,000 texts and labels).
 """
 
 import argparse
@@ -18,22 +19,36 @@ PUBLIC = 1500
 TEST = 1000
 
 
+def texts(sources: Path) -> dict[str, pd.DataFrame]:
+    """Return the texts with their labels, by the name of the data set."""
+    sms = pd.read_csv(
+        sources / "SMSSpamCollection",
+        sep="\t",
+        names=["label", "text"],
+        quoting=csv.QUOTE_NONE,
+        keep_default_na=False,
+    )
+    news = pd.read_csv(
+        sources / "test.csv", names=["label", "title", "text"], keep_default_na=False
+    )
+    news = pd.DataFrame({"label": news.label, "text": news.title + " " + news.text})
+    films = []
+    for label in ("neg", "pos"):
+        sentences = (sources / f"rt-polarity.{label}").read_text("latin-1").strip().split("\n")
+        films.append(pd.DataFrame({"label": label, "text": sentences}))
+    return {"sms": sms, "ag": news, "films": pd.concat(films)}
+
+
 def main() -> None:
     """Write six files."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("sms", type=Path)
-    parser.add_argument("ag", type=Path)
+    parser.add_argument("sources", type=Path)
     parser.add_argument("folder", type=Path)
     chosen = parser.parse_args()
     chosen.folder.mkdir(parents=True, exist_ok=True)
-    sms = pd.read_csv(
-        chosen.sms, sep="\t", names=["label", "text"], quoting=csv.QUOTE_NONE, keep_default_na=False
-    )
-    news = pd.read_csv(chosen.ag, names=["label", "title", "text"], keep_default_na=False)
-    news = pd.DataFrame({"label": news.label, "text": news.title + " " + news.text})
-    for name, table in (("sms", sms), ("ag", news)):
+    for name, table in texts(chosen.sources).items():
         table = table.iloc[np.random.default_rng(0).permutation(len(table))]
         parts = {
             "public": table[:PUBLIC].drop(columns="label"),

@@ -40,7 +40,13 @@ Prices = tuple[tuple[int, WorstCaseCost], tuple[int, WorstCaseCost]]
 def worst_case(mechanism: Mechanism, asked: int = 1, answered: int = 1) -> Prices:
     """Return counts and costs for any votes of asking queries and, further, of their labels."""
     screen = mechanism.screen
-    probability = mechanism.adjacency.probability
+    adjacency = mechanism.adjacency
+    if isinstance(adjacency, Vectors):  # all labels follow from one sum, which moves by 2·weight
+        return (asked, FREE), (
+            min(answered, 1),
+            mechanism.noise.worst_case(2**0.5 * adjacency.weight),
+        )
+    probability = adjacency.probability
     count, label = _label(mechanism, answered)
     if screen is None:
         return (asked, FREE), (count, sampled(label, probability))
@@ -61,8 +67,6 @@ def _label(mechanism: Mechanism, labels: int) -> tuple[int, WorstCaseCost]:
     cost = mechanism.boost.worst_case(noise)
     if mechanism.delta_cost is not None:
         return labels, FREE
-    if isinstance(adjacency, Vectors):  # all labels follow from one sum
-        return min(labels, 1), noise.worst_case(2**0.5 * adjacency.weight)  # moves by 2·weight
     if isinstance(adjacency, OwnCells):  # all labels cost as much as those of one query
         changes = adjacency.changes
         if plain and changes > 1:
