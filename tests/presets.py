@@ -22,11 +22,7 @@ def build(name: str, **knobs: Any) -> NoisyArgmax:
     return mechanism
 
 
-#: Those with a law of labels: all but the truth itself, and those that release counts.
-MECHANISMS = [
-    name
-    for name in NAMES
-    if not isinstance(build(name), GroundTruth) and not build(name).releases_counts
-]
+#: Those with a law of labels: all but the truth itself, and those that release counts or sums.
+MECHANISMS = [name for name in NAMES if build(name).releases == "labels"]
 #: The noise of every preset that has one.
 NOISES = [build(name).noise for name in NAMES if not isinstance(build(name), GroundTruth)]

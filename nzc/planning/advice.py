@@ -1,7 +1,6 @@
 """Advice to users before a run: what speaks against it, and what to change."""
 
 from nzc.planning.expected import AGREEMENT
-from nzc.teachers.sums import COUNTS_SHARE, counts_reach
 
 #: Noise may spoil one label in ten, and four in ten in own cells: neighbouring rows share counts.
 ENOUGH = 0.9
@@ -55,15 +54,15 @@ def about_delta(delta: float, records: int | None) -> list[str]:
     return [f"δ = {delta:g} is above 1/records = {1 / records:.2g}: choose a smaller δ"]
 
 
-def about_sums(sigma: float, units: int, classes: int, public: int) -> list[str]:
+def about_sums(noise_std: float, units: int, classes: int, public: int) -> list[str]:
     """Return what speaks against noisy sums, one sentence each.
 
-    sigma   of the noise, in lengths of one unit's vector
-    units   of privacy that are private
-    public  how many public rows there are
+    noise_std  of a class count
+    units      of privacy that are private
+    public     how many public rows there are
     """
     lines = []
-    hidden = 3 * sigma * counts_reach(None) / COUNTS_SHARE**0.5
+    hidden = 3 * noise_std
     if hidden > units / classes:
         why = f"noise of class counts hides classes of fewer than {hidden:,.0f} of {units:,}"
         lines.append(f"{why}: use more records or a larger ε")

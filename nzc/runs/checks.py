@@ -27,6 +27,7 @@ from nzc.storage.predictions import PredictionStore
 from nzc.students import Student
 from nzc.teachers import Teachers
 from nzc.teachers.base import VoteShape
+from nzc.teachers.sums import COUNTS_SHARE, counts_reach
 from nzc.training.trainer import TrainerSettings
 from nzc.types import Ints
 from nzc.validation import InputError, within
@@ -232,7 +233,8 @@ def _doubts_of_sums(session: LabelingSession, splits: DataSplits) -> list[str]:
     noise = session.promise.rounds[0].mechanism.noise
     assert isinstance(noise, GaussianNoise)
     lines = about_delta(session.promise.bound[1], splits.unit_count)
-    lines += about_sums(noise.sigma, splits.unit_count, splits.classes, len(splits.pool))
+    noise_std = noise.sigma * counts_reach(None) / COUNTS_SHARE**0.5
+    lines += about_sums(noise_std, splits.unit_count, splits.classes, len(splits.pool))
     if splits.units.groups is not None and splits.persons is None:
         why = f"public rows have no {splits.units.grouped_by or 'groups'}"
         lines.append(f"{why}: the records of a private group are averaged, which costs accuracy")

@@ -153,6 +153,7 @@ TABLE = [
     "dataset.label=y", "dataset.budget=whose", 'dataset.classes=["0","1","2"]',
 ]  # fmt: skip
 CELLS = [*RUN, "recipe=near_zero", "queries=6"]
+SUMS = [*RUN, "recipe=near_zero"]
 TEACHERS = [
     *RUN, "teachers=logistic", "teachers.count=60", "teachers.parallel=1", "queries=10",
     "aggregator=gnmax", "aggregator.sigma=null",
@@ -174,7 +175,12 @@ def files(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("settings", "least"), [([*NPZ, *TEACHERS], 0.35), ([*TABLE, *CELLS], 0.5 * (1 - 1e-9))]
+    ("settings", "least"),
+    [
+        ([*NPZ, *TEACHERS], 0.35),
+        ([*TABLE, *CELLS, "dataset.suits.recipe=null"], 0.5 * (1 - 1e-9)),
+        ([*TABLE, *SUMS], 0.43),
+    ],
 )
 def test_a_run_states_and_publishes_the_epsilon_of_each_group(
     nzc: Nzc, files: None, settings: list[str], least: float

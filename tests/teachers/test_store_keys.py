@@ -103,7 +103,7 @@ def test_every_kind_of_teachers_and_representation_is_here() -> None:
     kinds = _all_kinds(teachers, Teachers)
     stored = {kind for kind in kinds if issubclass(kind, ShardedTeachers)}
     assert stored == {Ensemble, Sklearn}
-    assert {kind.__name__ for kind in kinds - stored} == {"VoteFile", "Cells", "Neighbours"}
+    assert {kind.__name__ for kind in kinds - stored} == {"VoteFile", "Cells", "Neighbours", "Sums"}
     assert _all_kinds(representation, representation.Encoder) == {Spectral, Contrastive, Pretrained}
 
 
