@@ -320,7 +320,9 @@ class Table(Dataset):
             ids = names[self.id].to_numpy(object)
         persons = None
         if self.group is not None and self.group in names:
-            persons = np.asarray(names[self.group].factorize(use_na_sentinel=False)[0])
+            persons = np.asarray(names[self.group].factorize()[0])
+            unnamed = persons < 0  # each is a person of its own
+            persons[unnamed] = persons.max() + 1 + np.arange(unnamed.sum())
         none = Split(x[:0], y[:0])
         return DataSplits(
             none,

@@ -19,8 +19,8 @@ from nzc.types import Floats, Ints
 
 #: Widths of the prior of weights, among which the released matrix chooses.
 _WIDTHS = np.geomspace(0.03, 300, 60)
-#: Of the prior of the intercepts, which the class counts decide.
-_FREE = 1e4
+#: Of the prior of the intercepts, around those of the guess.
+_FREE = 3.0
 #: How often labels of public persons are drawn, to know how much of their vectors is cut. The model
 #: decides the labels, so both are found in turn, until probabilities change by less than _STILL.
 _DRAWS = 4
@@ -72,17 +72,10 @@ class ReleasedCounts:
         return self.least if self.known else max(self.least, float(self.counts.sum()))
 
     @property
-    def shares(self) -> Floats:
-        """The share of each class, [classes]."""
-        shares = np.maximum(self.counts / self.total, 1e-3 / len(self.counts))
-        return shares / shares.sum()
-
-    @property
     def guess(self) -> Floats:
-        """Probabilities that centre labels: the shares, but none that noise may hide."""
-        classes = len(self.counts)
-        least = min(0.5 / classes, 3 * self.noise_std / self.total)
-        guess = np.maximum(self.counts / self.total, least)
+        """Probabilities that centre labels: the shares of the classes, but none that noise hides."""
+        least = min(0.5 / len(self.counts), 3 * self.noise_std / self.total)
+        guess = (self.counts / self.total).clip(least, 1)
         return guess / guess.sum()
 
     @property
@@ -215,12 +208,13 @@ class _Equation:
         )
         precision = 1 / (noise[:, None] ** 2 + varying / rows)
         prior = np.append(np.full(len(self.spread), self.width), _FREE)[:, None] ** -2.0
-        target = np.vstack([self.means, counts.shares @ code])
+        shares = counts.counts / counts.total
+        target = np.vstack([self.means, (shares - counts.guess) @ self.contrasts])
         variance = np.trace(code.T @ (counts.guess[:, None] * code)) / columns
         slopes = np.append(self.spread, 1.0)[:, None] * variance
         scale = (precision * slopes**2 + prior) ** -0.5  # makes all directions alike to the solver
         centre = np.zeros((len(scale), columns))
-        centre[-1] = np.log(counts.shares) @ self.contrasts
+        centre[-1] = np.log(counts.guess) @ self.contrasts
 
         def loss(point: Floats) -> tuple[float, Floats]:
             weights = point.reshape(centre.shape) * scale

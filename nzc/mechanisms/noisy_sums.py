@@ -20,9 +20,11 @@ from nzc.validation import InputError
 __all__ = ["UNIT", "NoisySums"]
 
 #: Vectors are whole: one of length 1 is a whole vector of length `UNIT` at most.
-UNIT = 2**24
+UNIT = 2**20
 #: Noise has a standard deviation of about so many steps of the grid that is released.
 _FINE = 2.0**10
+#: Released numbers are cut off here, within 64 bits.
+_LARGEST = 2.0**62
 
 
 class NoisySums(NoisyArgmax):
@@ -60,7 +62,8 @@ class NoisySums(NoisyArgmax):
         step = 2 ** max(0, int(np.log2(sigma / _FINE)))
         exact = ExactGenerator(rng.bit_generator)
         noise = GaussianNoise(sigma / step).exact
-        return step * exact.round_up(noise, votes / step - 0.5).astype(np.int64)
+        released = step * exact.round_up(noise, votes / step - 0.5)
+        return released.clip(-_LARGEST, _LARGEST).astype(np.int64)
 
     def cost(self, votes: Ints, labels: Ints, student_probs: Probs = None) -> Cost:
         """Return what everything costs that follows from the sums; `labels` [rows] is one of it."""

@@ -17,6 +17,8 @@ _VARIES = 1e-4
 class Bounded(nn.Module):
     """Rows as networks take them → features [rows, features], float64, of length 1 at most.
 
+    A row with a feature that is no finite number has features 0.
+
     place   a network that turns rows into vectors
     public  the public rows [rows, ...], which decide what is the middle, and what is far from it
     """
@@ -32,7 +34,8 @@ class Bounded(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         centred = (self.place(x).cpu().flatten(1).double() - self.mean) * self.varies
-        return centred / centred.norm(dim=1, keepdim=True).clamp(min=self.longest)
+        lengths = centred.norm(dim=1, keepdim=True)
+        return torch.where(lengths.isfinite(), centred / lengths.clamp(min=self.longest), 0)
 
 
 def longest(lengths: Floats) -> float:

@@ -173,7 +173,8 @@ class Execution:
         if self.run.parts.student is None:
             self.student = model
             self.labels = self.run.session.released
-            self.sources = f"noisy sums of {self.votes.teachers:,} private records or groups"
+            unit = self.run.parts.teachers.unit(self.run.splits)
+            self.sources = f"noisy sums of {self.votes.teachers:,} private {unit}s"
 
     def _ask(self, rows: Ints) -> None:
         """Ask the rows, charge what that costs, and learn from all labels so far."""

@@ -98,7 +98,7 @@ def _labels(result: RunResult) -> Iterator[Row]:
             shares += f"{percent(teachers['ensemble_accuracy'])} of their pluralities"
         voters = result.voters
         if voters == "sums":
-            voters = f"{result.unit}s"
+            voters = "groups" if result.unit == "group" else "records"
         yield voters, f"{count:,}", shares
     yield "labels", f"{result.answered:,}", _released_for(result)
     known = "of those released"

@@ -41,7 +41,8 @@ class Sums(Teachers):
 class PrivateSums:
     """The private records as vectors; a unit of privacy adds one whole vector to each sum.
 
-    features     [records, features]; those longer than 1 are cut to length 1
+    features     [records, features]; those longer than 1 are cut to length 1, and those that are no
+                 finite numbers count as 0
     labels       [records]
     classes      their number
     persons      [records] numbers from 0 of the units of privacy; None: each record is one
@@ -95,8 +96,10 @@ class PrivateSums:
 
     @cached_property
     def _bounded(self) -> Floats:
-        lengths = np.linalg.norm(self.features, axis=1, keepdims=True)
-        return self.features / np.maximum(1, lengths)
+        with np.errstate(over="ignore", invalid="ignore"):
+            lengths = np.linalg.norm(self.features, axis=1, keepdims=True)
+            bounded = self.features / np.maximum(1, lengths)
+        return np.where(np.isfinite(lengths), bounded, 0)
 
     def _sum(self, features: Floats, factors: Floats, reach: float, longest: float | None) -> Ints:
         """Return the sum of whole vectors [features, columns]; see `scale_of` for `reach`.

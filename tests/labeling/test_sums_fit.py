@@ -55,25 +55,19 @@ def test_without_noise_it_is_the_maximum_of_the_likelihood(classes: int) -> None
     assert np.abs(found - other.predict_proba(x)).mean() < 5e-3
 
 
-@pytest.mark.parametrize("noise", [1.0, 30.0, 300.0, 1e5])
-def test_noise_shrinks_weights_and_never_the_meaning(noise: float) -> None:
-    """The more noise, the nearer are all probabilities to the shares of the classes."""
+@pytest.mark.parametrize(
+    ("noise", "least", "most"), [(1.0, 0.93, 1), (30.0, 0.93, 1), (1e5, 0, 0.8)]
+)
+def test_the_more_noise_the_less_the_model_claims(noise: float, least: float, most: float) -> None:
+    """Much noise leaves the shares of the classes; little noise the truth."""
     x = _rows(20_000, 20, seed=4)
     truth = np.random.default_rng(5).normal(size=(20, 2)) * 2
     y = _labels(x, truth, seed=6)
     public = _rows(3000, 20, seed=7)
-    model = _learned(PrivateSums(x, y, 2), PublicRows(public), noise)
-    expected = softmax(public @ truth + np.array([1.0, 0.0]), axis=1)
-    found = model.probabilities(public)
-    agreement = (found.argmax(axis=1) == expected.argmax(axis=1)).mean()
-    majority = max(np.bincount(y)) / len(y)
-    assert np.isfinite(found).all()
-    if noise <= 30:
-        assert agreement > 0.93
-    if noise >= 1e5:
-        assert found.std(axis=0).max() < 0.2
-    if noise == 300:
-        assert majority - 0.05 < agreement
+    found = _learned(PrivateSums(x, y, 2), PublicRows(public), noise).probabilities(public)
+    expected = (public @ truth + np.array([1.0, 0.0])).argmax(axis=1)
+    assert (found.argmax(axis=1) == expected).mean() >= least
+    assert np.quantile(found.max(axis=1), 0.5) <= most
 
 
 def test_persons_with_many_records_do_not_bend_the_fit() -> None:
@@ -111,13 +105,6 @@ def test_shares_kept_are_those_of_every_possible_label() -> None:
     rng = np.random.default_rng(0)
     found = np.mean([shares_kept(features, persons, probs, code, rng) for _ in range(2000)], axis=0)
     assert np.abs(found - expected).max() < 0.01
-
-
-@pytest.mark.parametrize("classes", [2, 3, 10])
-def test_contrasts_are_orthonormal_and_add_to_zero(classes: int) -> None:
-    basis = contrasts(classes)
-    assert np.allclose(basis.T @ basis, np.eye(classes - 1))
-    assert np.allclose(basis.sum(axis=0), 0)
 
 
 def test_few_records_and_rare_classes_give_probabilities() -> None:

@@ -20,12 +20,6 @@ def test_noise_has_the_deviation_of_its_share(sigma: float, share: float) -> Non
     assert 500 < sigma * UNIT / share**0.5 / step < 3000
 
 
-def test_the_operating_systems_noise_is_drawn_alike() -> None:
-    sums = np.zeros((200, 10), np.int64)
-    released = nzc.Sums(50.0).release(sums, nzc.system_rng()) / (50 * UNIT)
-    assert released.std() == pytest.approx(1, abs=0.2)
-
-
 def test_votes_and_sums_are_not_mixed() -> None:
     for mechanism, adjacency in (
         (nzc.Sums(40), Adjacency()),

@@ -7,7 +7,7 @@ import pytest
 
 from nzc.labeling.sums import contrasts
 from nzc.mechanisms.noisy_sums import UNIT
-from nzc.teachers.sums import PrivateSums, code_reach, scale_of
+from nzc.teachers.sums import PrivateSums
 
 #: Features that lie as far apart as they can, one that is too long, and none.
 PLACES = np.array([[1.0, 0.0], [-1.0, 0.0], [0.6, 0.8], [-3.0, 4.0], [0.0, 0.0]])
@@ -82,13 +82,3 @@ def test_a_weight_counts_a_unit_more_often() -> None:
     plain = _sums([[(0, 0)], [(0, 0)], [(0, 0)], [(2, 1)]])
     assert (often.matrix(CODES[0]) == plain.matrix(CODES[0])).all()
     assert (often.class_counts() == plain.class_counts()).all()
-
-
-def test_sums_are_those_of_real_numbers() -> None:
-    rng = np.random.default_rng(1)
-    features = rng.normal(size=(500, 4)) / 4
-    features /= np.maximum(1, np.linalg.norm(features, axis=1, keepdims=True))
-    labels = rng.integers(3, size=500)
-    sums = PrivateSums(features, labels, 3).matrix(CODES[1])
-    sums = sums / scale_of(8, code_reach(CODES[1], labels_only=False))
-    assert np.abs(sums - features.T @ CODES[1][labels]).max() < 500 * 1e-7
