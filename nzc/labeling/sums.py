@@ -73,7 +73,7 @@ class ReleasedCounts:
 
     @property
     def guess(self) -> Floats:
-        """Probabilities that centre labels: the shares of the classes, but none that noise hides."""
+        """Probabilities that centre labels: the shares of the classes, none that noise hides."""
         least = min(0.5 / len(self.counts), 3 * self.noise_std / self.total)
         guess = (self.counts / self.total).clip(least, 1)
         return guess / guess.sum()

@@ -2,7 +2,6 @@
 
 from decimal import Decimal
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -15,11 +14,3 @@ def test_an_upper_bound_is_rounded_up_and_a_lower_bound_down(value: float) -> No
     lower = Decimal(number(value, "epsilon.exact_lower"))
     assert lower <= Decimal(str(value)) <= upper
     assert upper - lower <= max(Decimal("0.001") if value >= 1e-3 else 0, upper / 10)
-
-
-@pytest.mark.parametrize(
-    ("value", "shown"),
-    [(None, "–"), (float("inf"), "∞"), (0, "0.000"), (0.1, "0.100"), (1.0001, "1.001")],
-)
-def test_numbers_that_readers_know(value: float | None, shown: str) -> None:
-    assert number(value) == shown

@@ -65,25 +65,9 @@ def test_a_table_has_at_most_four_lines_of_epsilon(name: str) -> None:
             asked.add("ε of all releases")
         names = [line for line in _table(result) if line.startswith("ε")]
         assert len(names) <= 4 and names[0] == "ε published" and asked <= set(names)
-        papers = "ε by paper's method"
-        if epsilon.claimed is not None:
-            papers = "ε claimed"
-        known = epsilon.claimed is not None or epsilon.paper is not None
-        assert (papers in names) == (known and len(asked) < 2)
         assert "ε exact" in names or epsilon.exact is None
         public = [line for line in _table(result.public) if line.startswith("ε")]
         assert public == ["ε published", *(["ε audited"] if audited else [])]
-
-
-def test_the_lines_of_epsilon_say_what_they_mean() -> None:
-    epsilon = Epsilon(published=2.0, exact=1.5532, exact_lower=1.5515, paper=3.0, theorem=4.0)
-    result = _result(GNMAX, epsilon)
-    assert _table(result)["ε exact"][0] == "1.554"
-    assert "between 1.551 and 1.554" in _table(result)["ε exact"][1]
-    boundless = _table(
-        replace(result, epsilon=Epsilon(published=np.inf, exact=0.0, exact_lower=0.0))
-    )
-    assert "publish nothing" in boundless["ε published"][1]
 
 
 def test_a_result_of_an_older_version_is_read(tmp_path: Path) -> None:
