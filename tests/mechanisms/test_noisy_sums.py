@@ -25,8 +25,6 @@ def test_votes_and_sums_are_not_mixed() -> None:
         (nzc.Sums(40), Adjacency()),
         (nzc.Sums(40), OwnCells()),
         (nzc.GNMax(40), Vectors()),
-        (nzc.CountsGaussian(40), Vectors()),
     ):
         with pytest.raises(InputError, match="teachers=sums"):
             mechanism.between(adjacency)
-    assert repr(nzc.Sums(40.0)) == "Sums(sigma=40.0)"
