@@ -223,6 +223,7 @@ class _Equation:
             residual = np.vstack([residual, probs.mean(axis=0) @ code]) - target
             apart = weights - centre
             value = (precision * residual**2).sum() + (prior * apart**2).sum()
+            # The gradient, from residuals back to probabilities, logits and weights.
             push = precision * residual
             by_class = (self.rows[:, :-1] @ push[:-1] @ code.T) * kept + push[-1] @ code.T
             by_logit = probs * (by_class - (probs * by_class).sum(axis=1, keepdims=True)) / rows
