@@ -54,7 +54,7 @@ def about_accuracy(accuracy: float, metrics: Metrics) -> list[str]:
         return []
     own = f"the student's accuracy is {percent(accuracy)} (balanced: {percent(balanced)})"
     most = f"the most frequent class has {percent(majority)} (balanced: {percent(chance)})"
-    helps = f"{_LABELS}; of two classes, student.threshold=NUMBER, of student=linear, say"
+    helps = f"{_LABELS}, or with two classes student=linear student.threshold=NUMBER"
     return [f"{own}, and always answering {most}: try {helps}"]
 
 
@@ -64,5 +64,5 @@ def about_recall(metrics: Metrics) -> list[str]:
     if not missed:
         return []
     why = f"the student recognises less than {percent(_MISSED)} of the rows of {some(missed)}"
-    helps = "student.threshold=balanced, of student=linear, say; or a larger ε"
+    helps = "student.threshold=balanced (where there is a student), or a larger ε"
     return [f"{why}: try {helps}"]
