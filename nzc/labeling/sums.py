@@ -11,10 +11,9 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-from scipy.sparse import csr_array
 from scipy.special import softmax
 
-from nzc.teachers.sums import PrivateSums, code_reach, counts_reach, scale_of
+from nzc.teachers.sums import PrivateSums, code_reach, counts_reach, members_of, scale_of
 from nzc.types import Floats, Ints
 
 #: Widths of the prior of weights, among which the released matrix chooses.
@@ -256,10 +255,10 @@ def shares_kept(
     the labels of the person's other rows, which are drawn from `probs` [rows, classes].
     """
     rows, classes = probs.shape
-    longest = np.linalg.norm(code, axis=1).max()
+    longest = code_reach(code, labels_only=False)
     products = code @ code.T
     squares = (features**2).sum(axis=1)
-    members = csr_array((np.ones(rows), (persons, np.arange(rows))))
+    members = members_of(persons)
     kept = np.zeros((rows, classes))
     for _ in range(_DRAWS):
         drawn = (rng.random((rows, 1)) > probs.cumsum(axis=1)[:, :-1]).sum(axis=1)

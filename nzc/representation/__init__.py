@@ -9,7 +9,7 @@ import numpy as np
 
 from nzc import networks
 from nzc.data import DataSplits, Embedding
-from nzc.data.rows import blocks
+from nzc.data.rows import LazyRows, blocks
 from nzc.storage.fingerprint import describe, source_digest
 from nzc.storage.predictions import PredictionStore
 from nzc.training.trainer import TrainerSettings
@@ -27,6 +27,10 @@ class Placement:
 
     def __call__(self, rows: AnyArray) -> Floats:
         return np.asarray(networks.outputs(self.network, rows))
+
+    def all(self, rows: AnyArray | LazyRows) -> Floats:
+        """Return the vectors of rows that may lie in a file, of which there is one at least."""
+        return np.concatenate([self(block) for block in blocks(rows) if len(block)])
 
 
 class Encoder(ABC):
@@ -59,10 +63,8 @@ class Representation(Encoder):
 
         def place(_: object) -> AnyArray:
             placement = self.fit(splits.pool, trainer)
-            places = []
-            for rows in (splits.private.x, splits.public.x):
-                places += [placement(block) for block in blocks(rows) if len(block)]
-            return np.concatenate(places)
+            both = (splits.private.x, splits.public.x)
+            return np.concatenate([placement.all(rows) for rows in both if len(rows)])
 
         request: dict[str, Any] = {
             "data": splits.digest,

@@ -23,7 +23,6 @@ from nzc.accounting import Epsilon
 from nzc.accounting.data_independent import gaussian_cost
 from nzc.accounting.gaussian import gaussian
 from nzc.data import DataSplits
-from nzc.data.rows import blocks
 from nzc.labeling.ledger_entry import total_epsilon
 from nzc.labeling.release import LabelingSession
 from nzc.labeling.run_ledger import question
@@ -104,7 +103,7 @@ def learn(run: PreparedRun) -> tuple[FittedStudent, Epsilon, dict[str, Any]]:
     if parts.representation is not None:
         place = parts.representation.fit(splits.pool, parts.trainer)
     features = Placement(Scaled(place.network, splits.public.x))
-    x = np.concatenate([features(part) for part in blocks(splits.private.x)], dtype=np.float64)
+    x = features.all(splits.private.x).astype(np.float64)
 
     learner = DPSGD.at(run.session.promise.epsilon, run.session.policy.delta, splits.unit_count)
     weights = _charged(run, learner, x, splits)

@@ -3,10 +3,8 @@
 records (private)  →  features  →  LabelingSession.ask_sums  →  weights (public)
 """
 
-import numpy as np
 from torch import nn
 
-from nzc.data.rows import blocks
 from nzc.labeling.sums import PublicRows
 from nzc.representation import Placement
 from nzc.representation.bounded import Bounded
@@ -33,7 +31,7 @@ def release(run: PreparedRun) -> FittedStudent:
     public = PublicRows(place(splits.pool), splits.persons)
     units = splits.units
     sums = PrivateSums(
-        features=np.concatenate([place(rows) for rows in blocks(splits.private.x) if len(rows)]),
+        features=place.all(splits.private.x),
         labels=splits.private.y,
         classes=splits.classes,
         weights=units.weights,

@@ -80,7 +80,7 @@ class PrivateSums:
         """
         longest = None
         if self.most is not None:
-            longest = float(np.linalg.norm(code, axis=1).max())
+            longest = code_reach(code, labels_only=False)
         reach = code_reach(code, self.labels_only)
         return self._sum(self._bounded, code[self.labels], reach, longest)
 
@@ -125,12 +125,16 @@ class PrivateSums:
         vectors = features * factors[:, None]
         if self.persons is None:
             return vectors
-        records = len(self.persons)
-        members = csr_array((np.ones(records), (self.persons, np.arange(records))))
-        added = np.asarray(members @ vectors)
+        added = np.asarray(members_of(self.persons) @ vectors)
         if self.most is None:
             added /= np.bincount(self.persons)[:, None]
         return added
+
+
+def members_of(persons: Ints) -> csr_array:
+    """Return which rows are about which person, [persons, rows]: times rows, it adds them up."""
+    rows = len(persons)
+    return csr_array((np.ones(rows), (persons, np.arange(rows))))
 
 
 def scale_of(numbers: int, reach: float) -> float:
