@@ -127,20 +127,25 @@ def command(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) 
 
 @pytest.fixture
 def nzc(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: Command, database: Path) -> Nzc:
-    """Run `nzc ARGUMENTS` in an empty folder, silent, untracked and without figures unless said."""
+    """Run `nzc ARGUMENTS` in an empty folder, silent, untracked and without figures unless said.
+
+    It must end with exit code `code`.
+    """
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("HYDRA_FULL_ERROR", "1")  # main sets it, too; here it is undone
     monkeypatch.setattr(
         mlflow, "create_database", lambda path: path.exists() or shutil.copyfile(database, path)
     )
 
-    def run(*arguments: str) -> Ran:
+    def run(*arguments: str, code: int = 0) -> Ran:
         words = [*arguments]
         for default in ("tracking=none", "figures=false", "trainer.progress=false"):
             key = default.partition("=")[0]
             if not any(argument.startswith(key) for argument in arguments):
                 words.append(default)
-        return Ran(*command(*words), tmp_path)
+        ran = Ran(*command(*words), tmp_path)
+        assert ran.code == code, ran.err
+        return ran
 
     return run
 

@@ -77,8 +77,8 @@ def lost(**settings):
 """
 
 
-def _complains(nzc: Nzc | Command, arguments: list[str], begins: str) -> None:
-    code, out, err, *_ = nzc(*arguments)
+def _complains(ended: tuple[Any, ...], begins: str) -> None:
+    code, out, err, *_ = ended
     assert (code, out, err.count("\n")) == (2, "", 1), err
     assert err.startswith(f"nzc: {begins}") and len(err) < 520, err
 
@@ -116,7 +116,8 @@ def test_one_line_and_nothing_left(nzc: Nzc, command: Command, line: str) -> Non
         words = words.replace(short, words_meant)
     arguments = words.split()
     is_subcommand = arguments[0] in ("plan", "predict", "report")
-    _complains(command if is_subcommand else nzc, arguments, begins or arguments[-1])
+    ended = command(*arguments) if is_subcommand else nzc(*arguments, code=2)
+    _complains(ended, begins or arguments[-1])
     assert set(Path().rglob("*")) == before
 
 
@@ -135,9 +136,8 @@ def test_a_file_name_that_hydra_cannot_read_is_answered_with_what_to_type(
     nzc: Nzc, name: str, words: list[str]
 ) -> None:
     Path(name).touch()
-    ran = nzc(*words, "dataset=table", f"dataset.private={name}")
-    assert ran.code == 2 and ran.err.startswith(f"nzc: dataset.private={name}: ")
-    assert _typed(ran.err) == name
+    err = nzc(*words, "dataset=table", f"dataset.private={name}", code=2).err
+    assert err.startswith(f"nzc: dataset.private={name}: ") and _typed(err) == name
 
 
 #: Overrides, the last of which is refused, and what the line says of its key.
@@ -181,8 +181,8 @@ def test_a_key_beside_a_sweep_over_its_group_is_answered_with_what_to_type(nzc: 
     Path("votes.npy").write_bytes(b"")
     words = ["--multirun", "aggregator=confident,interactive", *FILE]
     typed = "++aggregator.threshold=30"
-    assert typed in nzc(*words, "aggregator.threshold=30").err
-    assert "votes.npy" in nzc(*words, typed).err  # the next mistake
+    assert typed in nzc(*words, "aggregator.threshold=30", code=2).err
+    assert "votes.npy" in nzc(*words, typed, code=2).err  # the next mistake
 
 
 JUNK = ["abc", "null", "-1", "nan", "1e400", "[1,{a: 2}]", "{a: 1}", "true", "${nope}", "???"]
@@ -224,7 +224,7 @@ def test_sweep_files_with_a_slip(nzc: Nzc, line: str) -> None:
         text = f"sweep: {{figures: [{{name: a, curve: asked}}, {{name: {slip}}}]}}"
     Path("sweeps").mkdir()
     Path("sweeps/mine.yaml").write_text(f"# @package _global_\n{text}")
-    _complains(nzc, ["--multirun", "+sweeps=mine"], begins)
+    _complains(nzc("--multirun", "+sweeps=mine", code=2), begins)
 
 
 FLAT = np.full((30, 3), 10)
@@ -246,7 +246,7 @@ def test_files_of_wrong_numbers(
     np.save("votes.npy", votes)
     np.save("labels.npy", labels)
     before = set(Path().iterdir())
-    _complains(nzc, arguments, begins)
+    _complains(nzc(*arguments, code=2), begins)
     assert set(Path().iterdir()) == before
 
 
@@ -259,4 +259,4 @@ def test_files_that_are_no_arrays(nzc: Nzc, arguments: list[str]) -> None:
     path = Path(arguments[-1].partition("=")[2])
     for content in (path.read_bytes()[:-99], pickle.dumps(FLAT)):
         path.write_bytes(content)
-        _complains(nzc, arguments, arguments[-1])
+        _complains(nzc(*arguments, code=2), arguments[-1])

@@ -210,7 +210,6 @@ def test_labels_spread_to_the_surest_rows(share: float) -> None:
 def test_a_run_from_representation_to_student(nzc: Nzc) -> None:
     """Near zero: a pure ε, as many rows as its noise allows, probabilities for all public rows."""
     ran = nzc("recipe=near_zero", "student=supervised", "student.steps=60")
-    assert ran.code == 0
     assert ran.result["answered"] == 15
     assert ran.result["teachers"]["count"] == 1200
     epsilon = ran.result["epsilon"]
@@ -228,6 +227,4 @@ def test_a_run_from_representation_to_student(nzc: Nzc) -> None:
 
 @pytest.mark.parametrize("override", ["query_choice=representative", "student.spread=0.5"])
 def test_who_needs_a_representation_says_so(nzc: Nzc, override: str) -> None:
-    ran = nzc(override)
-    assert ran.code == 2
-    assert ran.err.startswith("nzc: representation=none: must be")
+    assert nzc(override, code=2).err.startswith("nzc: representation=none: must be")
