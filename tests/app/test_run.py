@@ -97,7 +97,7 @@ def test_hydras_own_flags_and_keys_hold_for_a_single_run(nzc: Nzc, histograms: P
         Path(name).parent.mkdir(parents=True)
         Path(name).write_text(text)
     words = ["-cd", "mine", "-cn", "short", "aggregator=quiet", "+hydra.job.env_set.NZC_TRIED=yes"]
-    ran = nzc(*FILE, *words, "hydra.run.dir=runs/${hydra.runtime.choices.aggregator}")
+    nzc(*FILE, *words, "hydra.run.dir=runs/${hydra.runtime.choices.aggregator}")
     folder = Path("runs/quiet")
     assert json.loads((folder / "result.json").read_text())["queries"] == 3
     recorded = {path.name for path in (folder / ".hydra").iterdir()}

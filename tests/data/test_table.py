@@ -20,6 +20,8 @@ import pytest
 import torch
 from conftest import Command, Nzc
 from hydra.core.override_parser.overrides_parser import OverridesParser
+from numpy.random import default_rng
+from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.compose import make_column_transformer
 from sklearn.decomposition import TruncatedSVD
 from sklearn.ensemble import RandomForestClassifier
@@ -66,7 +68,7 @@ FILES_OF_SPLITS = ("visits.csv", "new.csv", "test.csv")
 
 def _records(rows: int, seed: int) -> pd.DataFrame:
     """Records with every kind of column; `back` follows from age and ward."""
-    rng = np.random.default_rng(seed)
+    rng = default_rng(seed)
     age = rng.integers(20, 90, rows).astype(float)
     ward = rng.choice(["ICU", "surgery", "ER"], rows, p=[0.5, 0.3, 0.2])
     back = np.where(age + 20 * (ward == "ICU") + rng.normal(0, 5, rows) > 65, "yes", "no")
@@ -163,9 +165,9 @@ FORMS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
 def _same(one: DataSplits, other: DataSplits) -> None:
     """Require the same rows, classes and groups."""
     for split in SPLITS:
-        np.testing.assert_array_equal(getattr(one, split).x, getattr(other, split).x)
-        np.testing.assert_array_equal(getattr(one, split).y, getattr(other, split).y)
-    np.testing.assert_array_equal(one.units.groups, other.units.groups)
+        assert_array_equal(getattr(one, split).x, getattr(other, split).x)
+        assert_array_equal(getattr(one, split).y, getattr(other, split).y)
+    assert_array_equal(one.units.groups, other.units.groups)
 
 
 @pytest.mark.parametrize("form", FORMS)
@@ -199,8 +201,8 @@ def test_one_record_does_not_decide_how_a_private_file_is_read(files: Path) -> N
     for ward in (";;;;;;;;;;", "#", "\n\n\n", 'a "quote"', "Köln"):
         _change("visits.csv", lambda table, ward=ward: table.assign(ward=[ward, *table.ward[1:]]))
         after = _table(drop=rest).load()
-        np.testing.assert_array_equal(before.private.x[1:], after.private.x[1:])
-        np.testing.assert_array_equal(before.private.y, after.private.y)
+        assert_array_equal(before.private.x[1:], after.private.x[1:])
+        assert_array_equal(before.private.y, after.private.y)
 
 
 def test_a_class_group_or_id_may_have_a_name_that_is_missing_elsewhere(
@@ -223,7 +225,7 @@ def test_a_class_group_or_id_may_have_a_name_that_is_missing_elsewhere(
 def test_labels_and_groups_are_those_of_the_file(files: Path, plain: DataSplits) -> None:
     records = pd.read_csv("visits.csv")
     assert plain.labels == ("no", "yes")
-    np.testing.assert_array_equal(plain.private.y, records.back == "yes")
+    assert_array_equal(plain.private.y, records.back == "yes")
     assert pd.crosstab(plain.units.groups, records.person).gt(0).sum().eq(1).all()
     assert (plain.public.y == UNKNOWN).all()
     assert list(plain.ids) == [f"V{row}" for row in range(120)]
@@ -259,7 +261,7 @@ WORDS = ["Fever", "since", "the", "Übelkeit,", "day", "went", "home", "a", "pai
 
 def _notes(rows: int, seed: int) -> list[str]:
     """Texts of 5 to 20 words, with a number."""
-    rng = np.random.default_rng(seed)
+    rng = default_rng(seed)
     lengths = rng.integers(4, 20, rows).tolist()
     return [" ".join([*rng.choice(WORDS, length), f"{seed}\t{length}"]) for length in lengths]
 
@@ -277,7 +279,7 @@ def test_free_text_is_that_of_scikit_learn() -> None:
         (column,) = encoder.columns
         texts = pd.Series([*_notes(50, 1), "PAIN  pain", "x", "東京"])
         raw = encoder.encode(pd.DataFrame({"note": texts})) * np.array(column.spread) + column.mean
-        np.testing.assert_allclose(raw, svd.transform(tf_idf.transform(texts)), atol=1e-5)
+        assert_allclose(raw, svd.transform(tf_idf.transform(texts)), atol=1e-5)
         assert encoder.encode(public).var(axis=0).sum() == pytest.approx(8, rel=1e-5)
 
 
@@ -287,7 +289,7 @@ def test_missing_text_is_zero_and_said() -> None:
     assert encoder.features[-1] == "note missing"
     expected = np.zeros((2, len(encoder.features)))
     expected[:, -1] = 1
-    np.testing.assert_array_equal(encoder.encode(public[-2:]), expected)
+    assert_array_equal(encoder.encode(public[-2:]), expected)
     for useless in ([None] * 9, ["the same words"] * 9, ["one", "two", "six"]):
         assert fit_encoder(pd.DataFrame({"note": useless}), {"note": "text"}, 32).unused
 
@@ -310,14 +312,14 @@ def _word(number: int) -> str:
 @pytest.mark.parametrize("name", MAYBE_TEXTS)
 def test_free_text_is_found(name: str) -> None:
     make, is_text = MAYBE_TEXTS[name]
-    people = np.random.default_rng(0).integers(0, 3000, 500).tolist()
+    people = default_rng(0).integers(0, 3000, 500).tolist()
     public = pd.DataFrame({"column": [*map(make, range(500), people)], "age": np.arange(500) % 70})
     encoder = fit_encoder(public, {}, 32)
     assert ("text" in [column.kind for column in encoder.columns]) == is_text
 
 
 def test_rare_values_share_a_feature() -> None:
-    code = np.random.default_rng(0).geometric(0.05, 800).astype(str)
+    code = default_rng(0).geometric(0.05, 800).astype(str)
     public = pd.DataFrame({"code": code[:500]})
     infrequent = "infrequent_if_exist"
     theirs = OneHotEncoder(max_categories=8, handle_unknown=infrequent, sparse_output=False)
@@ -326,7 +328,7 @@ def test_rare_values_share_a_feature() -> None:
     assert len(ours.features) == 8 and ours.features[-1] == "code=other"
     every = pd.DataFrame({"code": code})
     encoded = ours.encode(every)
-    np.testing.assert_array_equal(encoded[:, -1], theirs.transform(every)[:, -1])
+    assert_array_equal(encoded[:, -1], theirs.transform(every)[:, -1])
     assert (encoded.sum(axis=1) == 1).all()
 
 
@@ -338,7 +340,7 @@ def test_nothing_is_fitted_on_private_rows(files: Path, plain: DataSplits) -> No
     changed = (plain.private.x != after.private.x).any(axis=1)
     assert np.flatnonzero(changed).tolist() == [5]
     assert np.abs(after.private.x).max() <= LIMIT
-    np.testing.assert_array_equal(plain.public.x, after.public.x)
+    assert_array_equal(plain.public.x, after.public.x)
 
 
 def test_kinds_of_columns_can_be_given(files: Path) -> None:
@@ -357,7 +359,7 @@ def test_own_words_for_missing_values_and_decimal_commas(files: Path, plain: Dat
     _same(splits, plain)
     assert splits.encoder is not None and "age missing" in splits.encoder.features
     new = pd.read_csv("new.csv", sep=";")
-    np.testing.assert_array_equal(splits.encoder.encode(new), splits.public.x)
+    assert_array_equal(splits.encoder.encode(new), splits.public.x)
 
 
 def _every_type(rows: int, odd: bool) -> pd.DataFrame:
@@ -365,7 +367,7 @@ def _every_type(rows: int, odd: bool) -> pd.DataFrame:
 
     odd  whether the first rows have values that pandas reads in another way in company
     """
-    rng = np.random.default_rng(rows)
+    rng = default_rng(rows)
     small = rng.integers(0, 300, rows)
     day = pd.Timestamp("2020-01-01") + pd.to_timedelta(small, unit="D")
     moment = day + pd.to_timedelta(2037.5 * np.arange(rows), unit="s")
@@ -433,7 +435,7 @@ def test_every_row_is_encoded_and_named_alike_alone_and_in_company(
     path = file(private)
     company = rows(path, 10)
     assert rows(path, 1) == company
-    order = np.random.default_rng(0).permutation(10)
+    order = default_rng(0).permutation(10)
     assert rows(file(private.iloc[order]), 7) == [company[row] for row in order]
 
 
@@ -463,8 +465,8 @@ def test_numbers_are_read_as_people_write_them(cells: str) -> None:
     encoder = fit_encoder(public, {}, 32)
     (column,) = encoder.columns
     assert column.kind == "number" and (" " in low or column.format == WRITTEN[cells])
-    np.testing.assert_allclose(column.mean, (-1234.5 + 999.25) / 2)
-    np.testing.assert_array_equal(encoder.encode(public)[:2], [[-1], [1]])
+    assert_allclose(column.mean, (-1234.5 + 999.25) / 2)
+    assert_array_equal(encoder.encode(public)[:2], [[-1], [1]])
     assert not [*doubts(public, encoder, grouped=False)]
 
 
@@ -540,7 +542,7 @@ def test_what_can_be_read_in_two_ways_is_not_used_and_said(
 
 def test_private_numbers_are_read_as_the_public_file_writes_them() -> None:
     """Many different numbers are no identifiers; a few that carry a sign may be limits."""
-    number = np.random.default_rng(0).integers(100, 90_000, 600)
+    number = default_rng(0).integers(100, 90_000, 600)
     comma = np.array([f"{value / 7:.2f}".replace(".", ",") for value in number], object)
     limits = np.where(np.arange(600) % 50 == 0, "<" + comma, comma)
     public = pd.DataFrame({"comma": comma, "limits": limits})
@@ -562,7 +564,7 @@ def test_an_accountants_dash_is_zero() -> None:
 
 @pytest.mark.parametrize("last", [199, 207])
 def test_one_private_id_does_not_decide_who_is_dropped(tmp_path: Path, last: int) -> None:
-    x = np.random.default_rng(0).normal(size=200)
+    x = default_rng(0).normal(size=200)
     public = str(tmp_path / "public.csv")
     private = str(tmp_path / "private.csv")
     pd.DataFrame({"id": np.arange(100, 180), "x": x[:80]}).to_csv(public, index=False)
@@ -587,7 +589,7 @@ COLUMNS: dict[str, tuple[Callable[[int, int], object], bool]] = {
 @pytest.mark.parametrize("name", COLUMNS)
 def test_identifiers_are_no_features_unless_the_user_says_so(name: str) -> None:
     make, identifies = COLUMNS[name]
-    people = np.random.default_rng(0).integers(0, 3000, 5000).tolist()
+    people = default_rng(0).integers(0, 3000, 5000).tolist()
     cells = [*map(make, range(5000), people)]
     public = pd.DataFrame({"column": cells, "age": np.arange(5000) % 70})
     encoder = fit_encoder(public, {}, 32)
@@ -731,7 +733,7 @@ def test_from_files_to_a_published_student_that_runs_without_nzc(
     ids=["forest", "linear"],
 )
 def test_students_of_scikit_learn_predict_the_same_as_tensors(ours: Any, theirs: Any) -> None:
-    rng = np.random.default_rng(0)
+    rng = default_rng(0)
     x = rng.normal(size=(300, 5)).astype(np.float32)
     y = np.where(rng.random(300) < 0.5, np.digitize(x[:, 0] + x[:, 1], [-1, 0]), -1)
     known = y >= 0
@@ -739,5 +741,5 @@ def test_students_of_scikit_learn_predict_the_same_as_tensors(ours: Any, theirs:
     theirs.fit(x[known], y[known], np.ones(known.sum()))
     expected = np.zeros((300, 4))
     expected[:, theirs.classes_] = theirs.predict_proba(x)
-    np.testing.assert_allclose(fitted.probabilities(x), expected, atol=1e-6)
+    assert_allclose(fitted.probabilities(x), expected, atol=1e-6)
     assert torch.isfinite(fitted.classifier(torch.from_numpy(x))).all()

@@ -7,6 +7,7 @@ import pandas as pd
 import pytest
 from conftest import Command, Nzc, newest_folder, tracked_runs
 from mlflow import MlflowClient
+from numpy.random import default_rng
 from scipy.stats import norm
 
 from nzc.labeling.ledger import Ledger
@@ -21,7 +22,7 @@ def test_one_unit_moves_a_step_by_two_at_most_and_nearly_so_much(
     scale: float, grouped: bool
 ) -> None:
     """One record is replaced; or all records of a group, by more or fewer. Rows have any length."""
-    rng = np.random.default_rng(0)
+    rng = default_rng(0)
     moved = []
     for trial in range(100):
         groups = np.sort(rng.integers(0, 6, 30)) if grouped else np.arange(30)
@@ -61,7 +62,7 @@ def test_what_is_learned_has_the_noise_of_all_steps() -> None:
     units = 1000
     learner = DPSGD.at(1.0, 1e-5, units)
     x = np.zeros((5, 40))
-    learned = learner.learn(x, np.zeros(5, np.int64), None, 50, np.random.default_rng(0))
+    learned = learner.learn(x, np.zeros(5, np.int64), None, 50, default_rng(0))
     rate = min(LARGEST_RATE, learner.mu * units / (2 * STEPS)) / units
     # Of one step's noise, so much is in the mean of the last half.
     shares = np.minimum(1, (STEPS - np.arange(STEPS)) / (STEPS // 2))
@@ -75,7 +76,7 @@ def test_equal_weights_leave_equal_folders_whatever_the_private_rows(
     """Features are prepared by public rows alone: a private row changes nothing but the weights."""
     fixed = np.outer(np.arange(4), np.arange(3) + 1.0) % 7 - 3
     monkeypatch.setattr(DPSGD, "learn", lambda *_: fixed)
-    rng = np.random.default_rng(0)
+    rng = default_rng(0)
     y = np.arange(300) % 3
     x = 3 * np.eye(3)[y] + rng.normal(size=(300, 3))
     role = np.repeat(["private", "public", "test"], [200, 70, 30])
@@ -94,7 +95,7 @@ def test_a_baseline_has_the_same_promise_and_can_be_used(nzc: Nzc, command: Comm
 
     The ledger is charged, and the model predicts new rows.
     """
-    rng = np.random.default_rng(0)
+    rng = default_rng(0)
     y = rng.integers(0, 2, 1500)
     x = rng.normal(size=(1500, 4)) + 3 * np.eye(4)[y]
     np.savez("table.npz", x=x, y=y, group=rng.permutation(1500) // 2)
@@ -134,7 +135,7 @@ def test_the_model_of_a_representation_is_exported_whole(
     nzc: Nzc, command: Command, side: int, representation: list[str]
 ) -> None:
     """From images of the user's file to the same probabilities: by encoder, by diffusion map."""
-    rng = np.random.default_rng(0)
+    rng = default_rng(0)
     y = rng.integers(0, 2, 400)
     x = rng.normal(size=(400, 1, side, side)) + 3 * y[:, None, None, None]
     x = np.clip(20 * x + 100, 0, 255).astype(np.uint8)

@@ -9,6 +9,8 @@ import pandas as pd
 import pytest
 import torch
 from few_labels import COMMON, clouds, fit
+from numpy.random import default_rng
+from numpy.testing import assert_allclose, assert_array_equal
 from torch import nn
 
 from nzc.data import Standardizer
@@ -27,7 +29,7 @@ def _native(x: np.ndarray) -> torch.Tensor:
 
 @pytest.mark.parametrize("dtype", ["float16", "bool", "uint64", ">f4", "1e100"])
 def test_a_served_row_is_standardised_to_the_last_digit(dtype: str) -> None:
-    x = np.random.default_rng(0).normal(size=(1000, 5)) * 20 + [0, 50, -50, 70, 40]
+    x = default_rng(0).normal(size=(1000, 5)) * 20 + [0, 50, -50, 70, 40]
     if dtype == "1e100":
         x = x * 1e100
     elif dtype == "bool":
@@ -38,7 +40,7 @@ def test_a_served_row_is_standardised_to_the_last_digit(dtype: str) -> None:
         x = x.clip(-99, 99).astype(dtype)
     standardizer = Standardizer.fit(x[:100])
     served = RawInput(SEEN, standardizer)(_native(x))
-    np.testing.assert_array_equal(served.numpy(), standardizer(x))
+    assert_array_equal(served.numpy(), standardizer(x))
 
 
 @pytest.mark.parametrize(
@@ -55,7 +57,7 @@ def test_a_served_row_is_standardised_to_the_last_digit(dtype: str) -> None:
 def test_a_served_image_is_prepared_to_the_last_digit(
     dtype: str, levels: list[int] | None, shape: tuple[int, ...]
 ) -> None:
-    grey = np.random.default_rng(0).integers(0, 256, (40, *shape))
+    grey = default_rng(0).integers(0, 256, (40, *shape))
     kinds = {"u": grey, "b": grey > 99, "f": grey / 250 - 0.01}
     images = kinds[np.dtype(dtype).kind].astype(dtype)
     pixels = Pixels.of(images, levels, alpha=True)
@@ -63,7 +65,7 @@ def test_a_served_image_is_prepared_to_the_last_digit(
     assert torch.equal(served, torch.from_numpy(pixels(images)).float() / 255)
 
 
-GREY = np.random.default_rng(0).integers(0, 256, (40, 9, 8)).astype(np.uint8)
+GREY = default_rng(0).integers(0, 256, (40, 9, 8)).astype(np.uint8)
 SHARES = GREY / 255
 
 
@@ -112,4 +114,4 @@ def test_a_served_student_answers_every_row(tmp_path: Path, standardised: bool) 
     found = served(torch.from_numpy(rows)).detach()
     assert found.isfinite().all()
     probabilities = found.double().softmax(dim=1)[[*range(100), -1]]
-    np.testing.assert_allclose(probabilities, expected, rtol=1e-6)
+    assert_allclose(probabilities, expected, rtol=1e-6)
