@@ -186,8 +186,16 @@ def contents(*roots: Path) -> Iterator[tuple[str, bytes]]:
                         yield f"{path}:{name}", archive.read(name)
 
 
-def tracked_runs(client: MlflowClient, query: str = "") -> list[Run]:
+def mlflow_client(name: str = "mlflow.db") -> MlflowClient:
+    """A database in the working directory. MLflow keeps connections, by a relative path from test
+    to test.
+    """
+    return MlflowClient(f"sqlite:///{Path.cwd()}/{name}")
+
+
+def tracked_runs(client: MlflowClient | None = None, query: str = "") -> list[Run]:
     """All runs that MLflow has, the oldest first."""
+    client = client or mlflow_client()
     everywhere = [experiment.experiment_id for experiment in client.search_experiments()]
     return list(client.search_runs(everywhere, query, order_by=["attributes.start_time"]))
 

@@ -4,8 +4,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import TEACHERS, Nzc, tracked_runs
-from mlflow import MlflowClient
+from conftest import TEACHERS, Nzc, mlflow_client, tracked_runs
 from omegaconf import OmegaConf
 
 from nzc.app.build import build
@@ -54,8 +53,8 @@ def test_files_beside_the_data_are_options_and_their_names_stand_everywhere(nzc:
     names = {"dataset": "mnist_like", "aggregator": "confident_gumbel", "student": "vat_like"}
     assert ran.result.items() >= (names | {"seed": 7}).items()
     assert " · ".join(names.values()) in ran.out
-    client = MlflowClient(f"sqlite:///{Path.cwd()}/mlflow.db")
-    (run,) = tracked_runs(client)
+    client = mlflow_client()
+    (run,) = tracked_runs()
     assert run.data.params.items() >= (names | {"teachers": "ensemble"}).items()
     assert client.get_experiment_by_name("mnist_like") is not None
     (version,) = client.search_model_versions("name = 'mine'")

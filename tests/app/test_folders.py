@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 from conftest import VOTES, Command, Nzc, tracked_runs
 from hydra.core.override_parser.types import Quote, QuotedString
-from mlflow import MlflowClient
 
 from nzc.labeling.ledger import Ledger
 from nzc.runs import pipeline
@@ -115,7 +114,7 @@ def test_a_job_may_change_its_folder(nzc: Nzc, command: Command, histograms: Pat
     nzc(*words, "--multirun", "hydra.sweep.dir=sw", "queries=1,3")
     assert Path.cwd() == here and read_sweep("sw")["answered"].tolist() == [1, 3]
     assert sorted(str(path) for path in Path().rglob("*.db")) == [".nzc/ledger.db", "mlflow.db"]
-    for run in tracked_runs(MlflowClient("sqlite:///mlflow.db")):
+    for run in tracked_runs():
         assert run.info.status == "FINISHED"
     assert command("publish", "run", "published")[0] == 0
 

@@ -13,7 +13,6 @@ from typing import Any
 import numpy as np
 import pytest
 from conftest import SMALL, TEACHERS, VOTES, Nzc, Ran, contents, newest_folder, tracked_runs
-from mlflow import MlflowClient
 
 from nzc.app import errors
 from nzc.app.publish import publish_run as publish
@@ -163,7 +162,7 @@ def test_nothing_of_a_private_record_or_a_vote_is_in_what_is_public(
     names = {Path(name).name for name, _ in public}
     assert names >= {"labels.csv", "confusion.svg"}
     assert not names & {"curves.csv", "gaps.svg", "cost.svg"}
-    (run,) = tracked_runs(MlflowClient(f"sqlite:///{here}/mlflow.db"))
+    (run,) = tracked_runs()
     assert {name for name in run.data.metrics if "/" not in name} <= OF_PUBLIC_ROWS
     assert run.data.metrics["epsilon"] == ran.result["epsilon"]["published"]
 

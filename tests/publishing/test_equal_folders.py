@@ -19,8 +19,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-from conftest import Command, Nzc, contents, tracked_runs
-from mlflow import MlflowClient
+from conftest import Command, Nzc, contents, mlflow_client, tracked_runs
 from PIL import Image
 
 from nzc.data.hashing import keys_of
@@ -241,8 +240,8 @@ def _sent() -> dict[str, bytes]:
     """
     if not Path("mlflow.db").exists():
         return {}
-    client = MlflowClient(f"sqlite:///{Path.cwd()}/mlflow.db")
-    tracked = tracked_runs(client)[-1]
+    client = mlflow_client()
+    tracked = tracked_runs()[-1]
     run_id = tracked.info.run_id
     source = f"source_run_id = '{run_id}'"
     models = client.search_logged_models([tracked.info.experiment_id], source)

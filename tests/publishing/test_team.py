@@ -7,8 +7,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-from conftest import VOTES, Command, Nzc, tracked_runs
-from mlflow import MlflowClient
+from conftest import VOTES, Command, Nzc, mlflow_client, tracked_runs
 
 pytestmark = pytest.mark.usefixtures("usual_umask")
 TABLE = [
@@ -54,9 +53,8 @@ def test_a_name_joins_runs_folders_and_experiments(
     other = [*TABLE, "dataset.private=some.csv", "hydra.run.dir=two"]
     limited = [*other, "dataset.name=hospital", "budget.total=2"]
     nzc(*limited, "tracking=mlflow")
-    client = MlflowClient(f"sqlite:///{tables}/mlflow.db")
-    (run,) = tracked_runs(client)
-    assert client.get_experiment(run.info.experiment_id).name == "hospital"
+    (run,) = tracked_runs()
+    assert mlflow_client().get_experiment(run.info.experiment_id).name == "hospital"
 
     code, out, _ = command("publish", "two", "out2")
     assert code == 0 and out.splitlines()[-1] == "out2"

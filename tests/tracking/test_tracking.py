@@ -12,7 +12,7 @@ from unittest.mock import Mock
 
 import pytest
 from alembic.runtime.migration import HeadMaintainer
-from conftest import SMALL, TEACHERS, VOTES, Command, Nzc, nowhere, tracked_runs
+from conftest import SMALL, TEACHERS, VOTES, Command, Nzc, mlflow_client, nowhere, tracked_runs
 from mlflow import MlflowClient
 from mlflow.utils.mlflow_tags import MLFLOW_RUN_NOTE
 from omegaconf import OmegaConf
@@ -26,15 +26,11 @@ from nzc.tracking.settings import USUAL_URI
 FILE = [*VOTES, "teachers.path=votes.npy", "tracking=mlflow"]
 
 
-def _client() -> MlflowClient:
-    return MlflowClient(f"sqlite:///{Path.cwd()}/mlflow.db")
-
-
 def _states(nested: bool) -> list[str]:
     """How the runs ended that stand below another, or those that do not."""
     return [
         run.info.status
-        for run in tracked_runs(_client())
+        for run in tracked_runs()
         if ("mlflow.parentRunId" in run.data.tags) == nested
     ]
 
@@ -53,7 +49,7 @@ def test_a_job_that_fails_is_marked_and_the_sweep_goes_on(
     nzc("--multirun", *FILE, "queries=10,20,1000", code=2)
     assert _states(nested=True) == ["FINISHED", "FAILED", "FAILED"]
     assert _states(nested=False) == ["FAILED"]
-    assert "no more memory" in tracked_runs(_client())[0].data.tags[MLFLOW_RUN_NOTE]
+    assert "no more memory" in tracked_runs()[0].data.tags[MLFLOW_RUN_NOTE]
 
 
 def test_a_sweep_that_is_stopped_closes_all_that_it_opened(
@@ -63,7 +59,7 @@ def test_a_sweep_that_is_stopped_closes_all_that_it_opened(
     nzc("--multirun", *FILE, "seed=0,1,2", code=130)
     assert _states(nested=True) == ["FINISHED", "KILLED"]
     assert _states(nested=False) == ["KILLED"]
-    assert "1 of 3 jobs finished" in tracked_runs(_client())[0].data.tags[MLFLOW_RUN_NOTE]
+    assert "1 of 3 jobs finished" in tracked_runs()[0].data.tags[MLFLOW_RUN_NOTE]
 
 
 SWEEP = """# @package _global_
@@ -83,13 +79,13 @@ def test_a_public_sweep_shows_what_may_be_published(nzc: Nzc, histograms: Path) 
     Path("sweeps/noise.yaml").write_text(SWEEP)
     public = ["rng=system", "tracking.private=false", "figures=null", "teachers.labels=labels.npy"]
     nzc("+sweeps=noise", *FILE, *public, code=2)
-    parent = tracked_runs(_client())[0]
+    parent = tracked_runs()[0]
     shown = parent.data.tags[MLFLOW_RUN_NOTE]
     assert parent.info.status == "FAILED"
     assert "Which noise is best?" in shown and "ε published" in shown
     assert not re.search("exact|theorem|figures|1000", shown)
     assert set(parent.data.metrics) == {"jobs", "jobs_failed", "label_accuracy", "epsilon"}
-    assert {file.path for file in _client().list_artifacts(parent.info.run_id)} == {
+    assert {file.path for file in mlflow_client().list_artifacts(parent.info.run_id)} == {
         "multirun.yaml",
         "jobs.json",
     }
@@ -100,7 +96,7 @@ def test_runs_are_named_by_what_was_typed_but_for_secrets_and_places(
 ) -> None:
     unnamed = ["tracking.model=false", "paths.store=kept", "+objective=http://me:hunter2@there"]
     nzc(*FILE, *unnamed)
-    (run,) = tracked_runs(_client())
+    (run,) = tracked_runs()
     name = run.info.run_name
     assert name.startswith("none · gnmax · teachers=votes student=none teachers.path=")
     assert not re.search("hunter2|tracking|kept|dataset=", name) and len(name) <= 100
@@ -173,10 +169,10 @@ def test_a_run_that_lasts_is_seen_before_its_end(nzc: Nzc, monkeypatch: pytest.M
 
     def look(folder: Path, *arguments: Any) -> Any:
         points = len((folder / "student.csv").read_text().splitlines()) - 1
-        (run,) = tracked_runs(_client())
+        (run,) = tracked_runs()
         _until(
             lambda: (
-                len(_client().get_metric_history(run.info.run_id, "Student/loss_labelled"))
+                len(mlflow_client().get_metric_history(run.info.run_id, "Student/loss_labelled"))
                 == points
             )
         )
@@ -188,9 +184,9 @@ def test_a_run_that_lasts_is_seen_before_its_end(nzc: Nzc, monkeypatch: pytest.M
         *SMALL, "queries=50", "student.steps=20", "tracking=mlflow", "tracking.system_metrics=false"
     )
     assert seen == [("RUNNING", "6", 20)] and "track" not in live.err
-    (run,) = tracked_runs(_client())
+    (run,) = tracked_runs()
     assert run.info.status == "FINISHED"
-    assert len(_client().get_metric_history(run.info.run_id, "Student/loss_labelled")) == 20
+    assert len(mlflow_client().get_metric_history(run.info.run_id, "Student/loss_labelled")) == 20
 
 
 def test_a_tracker_that_fails_while_a_run_lasts_costs_a_line(
@@ -216,7 +212,7 @@ def test_a_run_that_is_stopped_while_it_is_sent_is_sent_later(
     assert "could not be tracked (stopped): `nzc sync` sends it later" in ran.err
     monkeypatch.setattr(MlflowClient, "create_run", whole)
     assert command("sync")[:2] == (0, "1 sent, 0 not, 0 under way\n")
-    assert [run.info.status for run in tracked_runs(_client())] == ["FINISHED"]
+    assert [run.info.status for run in tracked_runs()] == ["FINISHED"]
 
 
 def test_database_and_artifacts_are_where_they_are_asked_to_be(
@@ -240,7 +236,7 @@ def test_a_password_is_neither_said_nor_sent_and_from_the_environment_not_even_k
     address = nowhere().replace("//", "//user:hunter2@")
     # A key like tracking.uri, but nobody's address.
     nzc(*FILE, f"objective={address}", "hydra.run.dir=typed")
-    assert tracked_runs(_client())[0].data.params["objective"] == address.replace("hunter2", "***")
+    assert tracked_runs()[0].data.params["objective"] == address.replace("hunter2", "***")
     monkeypatch.setenv("ADDRESS", address)
     ran = nzc(
         *FILE, "tracking.uri=${oc.env:ADDRESS}", "objective=${tracking.uri}", "hydra.run.dir=told"
@@ -265,7 +261,7 @@ def test_jobs_stand_under_one_parent_under_every_launcher(nzc: Nzc, launcher: st
         "queries=9,1000",
         code=2,
     )
-    runs = tracked_runs(_client())
+    runs = tracked_runs()
     parent = next(run.info.run_id for run in runs if "mlflow.parentRunId" not in run.data.tags)
     assert sorted(_states(nested=True)) == ["FAILED", "FINISHED"]
     assert {run.data.tags["mlflow.parentRunId"] for run in runs if run.info.run_id != parent} == {
@@ -283,7 +279,7 @@ def test_variables_that_mlflow_would_follow_are_named(
     quiet = [*FILE, "aggregator.sigma=10"]
     err = nzc(*quiet).err
     assert err.count("\n") == 1 and "MLFLOW_TRACKING_URI" in err
-    assert len(tracked_runs(_client())) == 1 and not Path("of_others.db").exists()
+    assert len(tracked_runs()) == 1 and not Path("of_others.db").exists()
     ran = nzc(*quiet, "tracking.uri=${oc.env:MLFLOW_TRACKING_URI}")  # as the line says
     assert ran.err == "" and Path("of_others.db").exists()
     assert OmegaConf.load(CONF / "tracking/mlflow.yaml").uri == USUAL_URI
