@@ -40,6 +40,7 @@ TEACHERS = [
 STUDENT = [*TEACHERS[2:], "student.steps=60"]
 SMALL = [*TEACHERS, "student.steps=60"]
 VOTES = ["teachers=votes", "dataset=none", "student=none", "trainer.progress=false"]
+FILE = [*VOTES, "teachers.path=votes.npy"]
 
 
 class Ran(NamedTuple):

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from conftest import VOTES, Command, Nzc
+from conftest import FILE, VOTES, Command, Nzc
 from hydra.core.override_parser.overrides_parser import OverridesParser
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -21,7 +21,6 @@ from nzc.app.errors import error_line, input_error
 from nzc.app.keys import refuse_unknown_keys
 from nzc.runs.layout import RESULT, STUDENT, STUDENT_INPUT, flatten
 
-FILE = [*VOTES, "teachers.path=votes.npy"]
 #: Arguments, and how the line begins, if not with the last of them.
 WRONG = """
 aggregator=foo

@@ -6,14 +6,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import VOTES, Command, Nzc, tracked_runs
+from conftest import FILE, VOTES, Command, Nzc, tracked_runs
 from hydra.core.override_parser.types import Quote, QuotedString
 
 from nzc.labeling.ledger import Ledger
 from nzc.runs import pipeline
 from nzc.sweeps.table import read_sweep
 
-FILE = [*VOTES, "teachers.path=votes.npy"]
 MARKER = ".nzc-made"
 #: Files of a person's own, with names that nzc uses too.
 OWN = "student.csv report.html error.txt curves.csv labels.csv .hydra/notes.txt figures/gaps.svg"

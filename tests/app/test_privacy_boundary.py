@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from conftest import SMALL, TEACHERS, VOTES, Nzc, Ran, contents, newest_folder, tracked_runs
+from conftest import FILE, SMALL, TEACHERS, Nzc, Ran, contents, newest_folder, tracked_runs
 
 from nzc.app import errors
 from nzc.app.publish import publish_run as publish
@@ -26,7 +26,6 @@ MARKER = np.array([201, 7, 99, 250, 13, 77, 181, 42], np.uint8)
 WORD = "Zyxwv-8806513"
 NUMBER = 1234567.8125
 pytestmark = pytest.mark.usefixtures("usual_umask")
-FILE = [*VOTES, "teachers.path=votes.npy"]
 
 
 # Noise from the operating system

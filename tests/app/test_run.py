@@ -7,9 +7,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 from conftest import (
+    FILE,
     SMALL,
     TEACHERS,
-    VOTES,
     Nzc,
     contents,
     newest_folder,
@@ -34,7 +34,6 @@ EPSILONS = (
     "audited ledger_released ledger_total"
 )
 SECONDS = "teachers votes labels accounting student total preparation"
-FILE = [*VOTES, "teachers.path=votes.npy"]
 
 
 def test_a_whole_run_keeps_the_contract(nzc: Nzc, monkeypatch: pytest.MonkeyPatch) -> None:

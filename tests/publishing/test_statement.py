@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from conftest import TEACHERS, VOTES, Nzc, newest_folder
+from conftest import FILE, TEACHERS, Nzc, newest_folder
 
 from nzc.app.publish import publish_run
 
@@ -34,7 +34,7 @@ KINDS: dict[str, tuple[list[str], tuple[str, str | None, str]]] = {
         ("label", None, "one asked row"),
     ),
     "cells of groups": ([*CELLS, "dataset.path=grouped.npz"], ("group", "array `group`", TWO)),
-    "votes": ([*VOTES, "teachers.path=votes.npy", "rng=system"], ("teacher", None, ANY)),
+    "votes": ([*FILE, "rng=system"], ("teacher", None, ANY)),
 }
 
 

@@ -6,14 +6,14 @@ import shutil
 import stat
 from pathlib import Path
 
-from conftest import VOTES, Nzc, mlflow_client, tracked_runs
+from conftest import FILE, Nzc, mlflow_client, tracked_runs
 from mlflow.utils.mlflow_tags import MLFLOW_PARENT_RUN_ID, MLFLOW_RUN_NOTE
 
 from nzc.runs.layout import PAGE
 from nzc.sweeps.page import write_page
 from nzc.sweeps.table import Sweep
 
-OWN = [*VOTES, "teachers.path=votes.npy", "teachers.labels=labels.npy"]
+OWN = [*FILE, "teachers.labels=labels.npy"]
 NAME = '<b>bold</b> & "quoted"'
 SWEEP = f"""# @package _global_
 sweep:

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 import pytest
-from conftest import VOTES, Nzc
+from conftest import FILE, Nzc
 from hydra import compose, initialize_config_dir
 from omegaconf import OmegaConf
 
@@ -25,7 +25,6 @@ sweep:
     - {name: first, set: [aggregator=plurality]}
     - {name: second, set: [aggregator=nzc, queries=20]}
 """
-OWN = [*VOTES, "teachers.path=votes.npy"]
 pytestmark = pytest.mark.usefixtures("histograms")
 
 
@@ -49,7 +48,7 @@ def _interrupted(*_: object) -> None:
 def test_a_sweep_in_the_folder_of_another_is_that_sweep_alone(
     nzc: Nzc, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    again = ["--multirun", *OWN, "hydra.sweep.dir=sw"]
+    again = ["--multirun", *FILE, "hydra.sweep.dir=sw"]
     folder = Path("sw")
     nzc(*again, "queries=1000,10", code=2)
     failed = f"- 1 of 2 jobs: {Path('sw/0/error.txt').read_text().strip()} (job 0: queries=1000)"
@@ -77,7 +76,7 @@ def test_a_sweep_in_the_folder_of_another_is_that_sweep_alone(
     [["hydra.sweep.subdir=q${queries}"], ["hydra.output_subdir=null", "hydra/sweeper=basic"]],
 )
 def test_other_folders_of_jobs_are_refused_before_the_first_job(nzc: Nzc, words: list[str]) -> None:
-    err = nzc("--multirun", *OWN, "queries=1,3", "hydra.sweep.dir=sw", *words, code=2).err
+    err = nzc("--multirun", *FILE, "queries=1,3", "hydra.sweep.dir=sw", *words, code=2).err
     assert err.count("\n") == 1 and f"nzc: {words[0]}: " in err
     assert not Path("sw").exists()
 
@@ -147,7 +146,7 @@ def test_metrics_and_columns_that_nothing_has_are_refused_before_the_first_job(n
 
 
 def test_a_search_finds_what_it_is_after_and_its_cost_is_in_the_ledger(nzc: Nzc) -> None:
-    search = ["+sweeps=search_noise", *OWN, "teachers.labels=labels.npy"]
+    search = ["+sweeps=search_noise", *FILE, "teachers.labels=labels.npy"]
     ran = nzc(*search, "hydra/sweeper=optuna", "hydra.sweeper.n_trials=2")
     folder = next(ran.folder.glob("outputs/sweeps/*/*"))
     best = OmegaConf.load(folder / "optimization_results.yaml")
