@@ -127,12 +127,18 @@ def command(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) 
 
 
 @pytest.fixture
-def nzc(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: Command, database: Path) -> Nzc:
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An empty folder, which is the working directory."""
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+@pytest.fixture
+def nzc(here: Path, monkeypatch: pytest.MonkeyPatch, command: Command, database: Path) -> Nzc:
     """Run `nzc ARGUMENTS` in an empty folder, silent, untracked and without figures unless said.
 
     It must end with exit code `code`.
     """
-    monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("HYDRA_FULL_ERROR", "1")  # main sets it, too; here it is undone
     monkeypatch.setattr(
         mlflow, "create_database", lambda path: path.exists() or shutil.copyfile(database, path)
@@ -144,7 +150,7 @@ def nzc(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: Command, datab
             key = default.partition("=")[0]
             if not any(argument.startswith(key) for argument in arguments):
                 words.append(default)
-        ran = Ran(*command(*words), tmp_path)
+        ran = Ran(*command(*words), here)
         assert ran.code == code, ran.err
         return ran
 

@@ -158,11 +158,8 @@ threshold=3 | aggregator.threshold (with aggregator=confident | student.threshol
 
 
 @pytest.mark.parametrize("line", REFUSED.strip().splitlines())
-def test_a_refused_key_names_its_cause(
-    line: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_refused_key_names_its_cause(line: str, here: Path) -> None:
     """Who chose the option that lacks it, and which have it, also in the working directory."""
-    monkeypatch.chdir(tmp_path)
     Path("conf/student").mkdir(parents=True)
     Path("conf/student/heir.yaml").write_text("defaults: [vat, _self_]")
     words, *says = line.split(" | ")
@@ -230,7 +227,7 @@ FLAT = np.full((30, 3), 10)
 PATH = "teachers.path=votes.npy"
 LABELS = "teachers.labels=labels.npy"
 #: Votes, labels, arguments, and how the line begins.
-FILES: list[tuple[Any, Any, list[str], str]] = [
+FILES = [
     (FLAT + 0.5, [], FILE, PATH),
     (np.arange(9), [], FILE, PATH),
     (FLAT, np.full(30, 3), [*FILE, LABELS], LABELS),

@@ -117,10 +117,7 @@ class Wide(nzc.GumbelNoise):
 """
 
 
-def test_parts_that_no_price_holds_for_are_refused_by_their_key(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
+def test_parts_that_no_price_holds_for_are_refused_by_their_key(here: Path) -> None:
     Path("priceless.py").write_text(OWN_PARTS)
     for node, message in (
         ({"_target_": "priceless.counts", "gamma": 0.1}, r"^aggregator\.noise=Exponential"),

@@ -27,12 +27,8 @@ dataset=table | ensemble supervised
 
 @pytest.mark.parametrize("line", CHOICES.strip().splitlines())
 def test_a_dataset_names_the_recipe_that_suits_it(
-    line: str,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
+    line: str, here: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.chdir(tmp_path)
     Path("conf/dataset").mkdir(parents=True)
     Path("conf/dataset/mine.yaml").write_text("defaults: [table, _self_]")
     Path("sweeps").mkdir()

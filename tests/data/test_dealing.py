@@ -77,14 +77,14 @@ def _table(records: list[Record], home: Path, **columns: str) -> DataSplits:
     return Table(**files, label="label", drop=drop, classes=["0", "1", "2"], **columns).load()
 
 
-NAMED: dict[str, Load] = {
+NAMED = {
     "folder, names that repeat": _folder,
     "npz with id": lambda *at: _npz(*at, "id"),
     "npz with group": lambda *at: _npz(*at, "group"),
     "table with id": partial(_table, id="name"),
     "table with group": partial(_table, group="group"),
 }
-NUMBERED: dict[str, Load] = {"npz": _npz, "table": _table}
+NUMBERED = {"npz": _npz, "table": _table}
 OPERATIONS = ["relabelled", "removed", "renamed"]
 
 

@@ -33,7 +33,6 @@ from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
 from nzc.app.publish import publish_run as publish
 from nzc.data import UNKNOWN, DataSplits
-from nzc.data.splits import SPLITS
 from nzc.data.table import Table
 from nzc.data.table_encoder import LIMIT, ColumnError, TableEncoder, read_table, texts
 from nzc.data.table_fit import doubts, fit_encoder
@@ -94,10 +93,9 @@ def _write(folder: Path) -> None:
 
 
 @pytest.fixture
-def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.chdir(tmp_path)
-    _write(tmp_path)
-    return tmp_path
+def files(here: Path) -> Path:
+    _write(here)
+    return here
 
 
 def _table(**changes: Any) -> Table:
@@ -128,7 +126,8 @@ def test_every_kind_of_file_gives_the_same_rows(
     pd.read_csv("new.csv").to_parquet("new.parquet", row_group_size=70)
     pd.read_csv("test.csv").to_csv("test.tsv.gz", sep="\t", index=False)
     for private, public in (("visits.feather", "new.parquet"), ("visits.csv", "new.csv")):
-        _same(plain, _table(private=private, public=public, test="test.tsv.gz").load())
+        read = _table(private=private, public=public, test="test.tsv.gz").load()
+        assert read.digest == plain.digest  # of rows, classes and groups
 
 
 def _rewrite(
@@ -150,7 +149,7 @@ def _ended(by: str) -> Callable[[str], str]:
 
 
 #: How programs write a table, and the settings that it needs.
-FORMS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
+FORMS = {
     "Excel": ({"sep": ";", "change": "sep=;\r\n{}".format, "lineterminator": "\r\n"}, {}),
     "empty lines": ({"sep": ";", "change": "\n  \n;;;;\n{}".format}, {}),
     "comments": ({"sep": ";", "change": '# made 2024-01-01, 5" of, rain\n#\n{}'.format}, {}),
@@ -162,14 +161,6 @@ FORMS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
 }
 
 
-def _same(one: DataSplits, other: DataSplits) -> None:
-    """Require the same rows, classes and groups."""
-    for split in SPLITS:
-        assert_array_equal(getattr(one, split).x, getattr(other, split).x)
-        assert_array_equal(getattr(one, split).y, getattr(other, split).y)
-    assert_array_equal(one.units.groups, other.units.groups)
-
-
 @pytest.mark.parametrize("form", FORMS)
 def test_the_same_table_as_another_program_writes_it(
     files: Path, plain: DataSplits, form: str
@@ -178,7 +169,7 @@ def test_the_same_table_as_another_program_writes_it(
     _rewrite(lambda text: text.replace("surgery", "Köln").replace("ER", "Bern"))
     _rewrite(**written)
     read = _table(test="test.csv", **settings).load()
-    _same(read, plain)
+    assert read.digest == plain.digest
     assert list(read.ids) == list(plain.ids)
     name = " ".join(str(written.get("age", "age")).split())
     assert {column.name for column in read.encoder.columns} == {name, "ward", "admitted", "smoker"}
@@ -216,7 +207,7 @@ def test_a_class_group_or_id_may_have_a_name_that_is_missing_elsewhere(
         _change(file, renamed)
     read = _table(test="test.csv", overlap="allow").load()
     assert read.labels == ("None", "yes") and read.ids[0] == "None"
-    _same(replace(read, units=plain.units), plain)
+    assert replace(read, units=plain.units).digest == plain.digest
     _change("visits.csv", lambda table: table.assign(back=[None, *table.back[1:].fillna("None")]))
     with pytest.raises(InputError, match=r"^private=.*1 have none"):
         _table(overlap="allow", classes=["yes", "None"]).load()
@@ -295,7 +286,7 @@ def test_missing_text_is_zero_and_said() -> None:
 
 
 #: Cells by row and by a number below 3,000, and whether they are free text.
-MAYBE_TEXTS: dict[str, tuple[Callable[[int, int], str], bool]] = {
+MAYBE_TEXTS = {
     "notes": (lambda row, person: _notes(1, row)[0], True),
     "codes in words": (lambda row, person: f"Visit of the patient P{person} on day {row}", False),
     "names": (lambda row, person: f"Dr. {_word(row)} {_word(person)} {_word(row + 1)}", False),
@@ -356,7 +347,7 @@ def test_own_words_for_missing_values_and_decimal_commas(files: Path, plain: Dat
         table.age = table.age.str.replace(".", ",").fillna("?")
         table.to_csv(name, index=False, sep=";")
     splits = _table(test="test.csv", missing=["?"], columns={"age": "comma"}).load()
-    _same(splits, plain)
+    assert splits.digest == plain.digest
     assert splits.encoder is not None and "age missing" in splits.encoder.features
     new = pd.read_csv("new.csv", sep=";")
     assert_array_equal(splits.encoder.encode(new), splits.public.x)
@@ -372,7 +363,7 @@ def _every_type(rows: int, odd: bool) -> pd.DataFrame:
     day = pd.Timestamp("2020-01-01") + pd.to_timedelta(small, unit="D")
     moment = day + pd.to_timedelta(2037.5 * np.arange(rows), unit="s")
     real = rng.normal(size=rows)
-    columns: dict[str, tuple[list[Any], list[Any]]] = {
+    columns = {
         "iso": (
             [*day.strftime("%Y-%m-%d")],
             ["2021-01-01T00:00:00.000000001", "9999-12-31", "today"],
@@ -575,7 +566,7 @@ def test_one_private_id_does_not_decide_who_is_dropped(tmp_path: Path, last: int
 
 
 #: Cells of a column by a number below 5,000 and below 3,000, and whether they identify people.
-COLUMNS: dict[str, tuple[Callable[[int, int], object], bool]] = {
+COLUMNS = {
     "patients": (lambda row, person: f"P{person}", True),
     "numbers given in turn": (lambda row, person: 7_000_000 + person, True),
     "notes": (lambda row, person: f"note {row} of {person}", True),
@@ -602,7 +593,7 @@ def test_identifiers_are_no_features_unless_the_user_says_so(name: str) -> None:
 
 @pytest.mark.parametrize("by", ["group", "id"])
 def test_people_on_both_sides_are_refused_dropped_or_allowed(files: Path, by: str) -> None:
-    settings: dict[str, Any] = {"group": None, "id": None, "test": "test.csv", by: "person"}
+    settings = {"group": None, "id": None, "test": "test.csv", by: "person"}
     records = pd.read_csv("visits.csv")
     shared = records.person.unique()[:10]
     _change("new.csv", lambda table: table.assign(person=[*shared[:9], *table.person[9:]]))

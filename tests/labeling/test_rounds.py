@@ -35,6 +35,7 @@ from nzc.teachers import VoteHistograms
 from nzc.validation import InputError
 
 POOL, CLASSES = 60, 4
+pytestmark = pytest.mark.usefixtures("here")  # each test has a ledger of its own
 
 
 def _probabilities(seed: int = 0) -> np.ndarray:
@@ -93,12 +94,6 @@ def test_sizes_of_rounds(
 ) -> None:
     with nullcontext() if isinstance(sizes, list) else pytest.raises(InputError, match=sizes):
         assert QuerySelection(choice, parts).sizes(queries, POOL, student, asks) == sizes
-
-
-@pytest.fixture(autouse=True)
-def _here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each test has a ledger of its own."""
-    monkeypatch.chdir(tmp_path)
 
 
 GAUSSIAN = NoisyArgmax(GaussianNoise(20))

@@ -26,7 +26,7 @@ CELLS = [*LINEAR, "recipe=near_zero", *NPZ, "aggregator.gamma=2", "queries=6"]
 ANY = "any number of rows"
 TWO = "at most 2 asked rows"
 #: Settings of a run, and what it says: unit of privacy, grouped by, rows on which votes move.
-KINDS: dict[str, tuple[list[str], tuple[str, str | None, str]]] = {
+KINDS = {
     "records": ([*NPZ, "dataset.path=plain.npz", *TREES], ("record", None, ANY)),
     "column": ([*TABLE, "dataset.group=patient_nbr"], ("group", "column `patient_nbr`", ANY)),
     "labels": (

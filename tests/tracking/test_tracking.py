@@ -117,10 +117,9 @@ def test_memory_and_time_are_sent_only_where_private_facts_may_be(
 
 
 def test_a_database_is_made_whole_or_not_at_all(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    here: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """MLflow can go on with no half of one, and two processes break one that they make at once."""
-    monkeypatch.chdir(tmp_path)
     whole, steps = HeadMaintainer.update_to_step, iter(range(1000))
 
     def stop(maintainer: HeadMaintainer, step: Any) -> None:
@@ -129,13 +128,13 @@ def test_a_database_is_made_whole_or_not_at_all(
         whole(maintainer, step)
 
     monkeypatch.setattr(HeadMaintainer, "update_to_step", stop)
-    file = tmp_path / "mlflow.db"
+    file = here / "mlflow.db"
     with pytest.raises(KeyboardInterrupt):
         create_database(file)
     assert not file.exists()
     with ThreadPoolExecutor(2) as pool:
         list(pool.map(create_database, [file] * 2))
-    assert MlflowClient(f"sqlite:///{file}").get_experiment_by_name("Default") is not None
+    assert mlflow_client().get_experiment_by_name("Default") is not None
 
 
 def _lasts(monkeypatch: pytest.MonkeyPatch) -> None:
