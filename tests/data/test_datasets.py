@@ -164,11 +164,13 @@ def images(tmp_path: Path) -> Path:
     return tmp_path / "images"
 
 
-FOLDER = Folder("", seed=0, private=0.5, public=0.3)
+@pytest.fixture
+def folder(images: Path) -> Folder:
+    return Folder(str(images), seed=0, private=0.5, public=0.3)
 
 
-def test_a_folder_of_images(images: Path) -> None:
-    roles = replace(FOLDER, path=str(images)).load()
+def test_a_folder_of_images(folder: Folder) -> None:
+    roles = folder.load()
     assert (roles.classes, roles.private.x.shape[1:]) == (2, (3, 4, 6))
     reds = [split.x[:][:, 0, 0, 0] for split in (roles.private, roles.public, roles.test)]
     assert_array_equal(reds[0] >= 100, roles.private.y == 1)
@@ -176,13 +178,12 @@ def test_a_folder_of_images(images: Path) -> None:
     assert sum(len(np.unique(red % 100)) for red in reds) == 10  # images of one name share a split
     shown = zip(roles.public.y, reds[1] % 100, strict=True)
     assert roles.ids.tolist() == [f"{roles.labels[label]}/{red}.png" for label, red in shown]
-    assert roles.digest == replace(FOLDER, path=str(images)).load().digest
-    assert roles.digest != replace(FOLDER, path=str(images), seed=1).load().digest
-    assert replace(FOLDER, path=str(images), size=8, grey=True).load().test.x.shape[1:] == (1, 8, 8)
+    assert roles.digest == folder.load().digest
+    assert roles.digest != replace(folder, seed=1).load().digest
+    assert replace(folder, size=8, grey=True).load().test.x.shape[1:] == (1, 8, 8)
 
 
-def test_folders_that_are_none(images: Path, tmp_path: Path) -> None:
-    folder = replace(FOLDER, path=str(images))
+def test_folders_that_are_none(folder: Folder, images: Path, tmp_path: Path) -> None:
     _refused(replace(folder, path="none"), "path=none", "2 or more classes; it has 0")
     _refused(replace(folder, classes=["cat", "bird"]), "which has 1 others")
     for split in ("train", "val"):
@@ -197,11 +198,11 @@ def test_folders_that_are_none(images: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("kind", ["png", "tiff"])
-def test_sixteen_bits_keep_their_scale(images: Path, kind: str) -> None:
+def test_sixteen_bits_keep_their_scale(folder: Folder, images: Path, kind: str) -> None:
     values = np.linspace(0, 65535, 24).astype(np.uint16).reshape(4, 6)
     for file in images.glob("*/*.png"):
         Image.fromarray(values).save(file, kind)
-    x = replace(FOLDER, path=str(images), grey=True).load().private.x[:]
+    x = replace(folder, grey=True).load().private.x[:]
     assert_allclose(x, np.broadcast_to(values / 257, x.shape), atol=0.5)
 
 
@@ -220,26 +221,28 @@ def unlabelled(images: Path) -> Path:
     return folder
 
 
-def test_unlabelled_images_lie_in_a_folder_of_their_own(images: Path, unlabelled: Path) -> None:
-    folder = replace(FOLDER, path=str(images), public=str(unlabelled))
-    splits = folder.load()
+def test_unlabelled_images_lie_in_a_folder_of_their_own(folder: Folder, unlabelled: Path) -> None:
+    apart = replace(folder, public=str(unlabelled))
+    splits = apart.load()
     assert list(splits.ids) == ["b.png", "ward/3/a.png", "ward/a.png"]
     assert_array_equal(splits.public.x[:, 0, 0, 0], [0, 2, 1])
-    assert (splits.classes, splits.public.y.tolist(), folder.check()) == (2, [UNKNOWN] * 3, 3)
+    assert (splits.classes, splits.public.y.tolist(), apart.check()) == (2, [UNKNOWN] * 3, 3)
     assert 0 < len(splits.private) < 20 and len(splits.private) + len(splits.test) == 20
     shutil.rmtree(unlabelled)
     _refused(replace(folder, public="none"), "public=none", "no image")
     # A private image keeps its split and its teacher.
-    by_share = replace(FOLDER, path=str(images)).load()
+    by_share = folder.load()
     assert_array_equal(splits.private.x, by_share.private.x)
     assert_array_equal(splits.units.keys, by_share.units.keys)
 
 
-def test_test_images_lie_in_folders_of_the_classes(images: Path, unlabelled: Path) -> None:
+def test_test_images_lie_in_folders_of_the_classes(
+    folder: Folder, images: Path, unlabelled: Path
+) -> None:
     test = images / "test"
     (test / "dog").mkdir(parents=True)
     Image.new("RGB", (6, 4), "white").save(test / "dog" / "0.png")
-    folder = replace(FOLDER, path=str(images), public=str(unlabelled), test=str(test))
+    folder = replace(folder, public=str(unlabelled), test=str(test))
     splits = folder.load()
     assert (len(splits.private), splits.test.y.tolist()) == (20, [1])
     (unlabelled / "note.txt").write_text("no image")
@@ -250,10 +253,10 @@ def test_test_images_lie_in_folders_of_the_classes(images: Path, unlabelled: Pat
 
 
 def test_an_image_in_the_private_and_the_public_folder_is_refused_or_dropped(
-    images: Path, unlabelled: Path
+    folder: Folder, images: Path, unlabelled: Path
 ) -> None:
     """Its namesake in another class is the same person's, so it is dropped, too."""
-    folder = replace(FOLDER, path=str(images), public=str(unlabelled))
+    folder = replace(folder, public=str(unlabelled))
     before = folder.load()
     names = np.array([f"{number}.png" for number in range(10)])
     (name,) = names[keys_of(names) == before.units.keys[0]]

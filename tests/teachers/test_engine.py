@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from few_labels import QUIET
 from numpy.testing import assert_array_equal
 from torch import nn
 from torch.testing import assert_close
@@ -29,7 +30,6 @@ from nzc.teachers.teacher import Threads
 from nzc.training.trainer import TrainerSettings
 from nzc.validation import InputError
 
-QUIET = TrainerSettings(progress=False, accelerator="cpu", devices=1)
 SETTINGS = Ensemble(
     count=5,
     network="mlp",

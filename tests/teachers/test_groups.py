@@ -7,6 +7,7 @@ from tempfile import TemporaryDirectory
 
 import numpy as np
 import pytest
+from few_labels import QUIET
 from numpy.random import default_rng
 from numpy.testing import assert_array_equal
 from sklearn.neighbors import KNeighborsClassifier
@@ -18,11 +19,9 @@ from nzc.teachers.ensemble import Ensemble
 from nzc.teachers.sharded import ShardedTeachers, partition
 from nzc.teachers.sklearn import Sklearn
 from nzc.teachers.votes import VoteFile
-from nzc.training.trainer import TrainerSettings
 from nzc.types import Ints
 from nzc.validation import InputError
 
-QUIET = TrainerSettings(progress=False, accelerator="cpu", devices=1)
 NONE = DataSplits.empty()
 TREES = Sklearn(count=10, estimator=DecisionTreeClassifier(), seed=0, parallel=1)
 NEAREST = replace(TREES, estimator=KNeighborsClassifier(1))
