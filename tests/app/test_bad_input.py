@@ -182,7 +182,7 @@ def test_a_key_beside_a_sweep_over_its_group_is_answered_with_what_to_type(nzc: 
 
 
 JUNK = ["abc", "null", "-1", "nan", "1e400", "[1,{a: 2}]", "{a: 1}", "true", "${nope}", "???"]
-TREE: Any = OmegaConf.to_container(compose_run(["tracking=none"]), resolve=False)
+TREE = OmegaConf.to_container(compose_run(["tracking=none"]), resolve=False)
 KEYS = [key for key in flatten(TREE) if not key.startswith("hydra.") and "_target_" not in key]
 
 

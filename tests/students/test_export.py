@@ -2,7 +2,6 @@
 
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -20,7 +19,7 @@ from nzc.students.export import RawInput, write_student
 from nzc.students.supervised import Supervised
 
 #: A student that gives its rows back.
-SEEN: Any = SimpleNamespace(classifier=nn.Identity(), weights=None)
+SEEN = SimpleNamespace(classifier=nn.Identity(), weights=None)
 
 
 def _native(x: np.ndarray) -> torch.Tensor:
@@ -82,7 +81,7 @@ def test_a_served_student_refuses_images_of_other_numbers(
 ) -> None:
     """Shares of white are no bytes, and bytes no shares: both would be an image of one colour."""
     pixels = Pixels.of(x, None, alpha=True)
-    flat: Any = SimpleNamespace(classifier=nn.Flatten(), weights=None)
+    flat = SimpleNamespace(classifier=nn.Flatten(), weights=None)
     write_student(tmp_path / "student.pt2", flat, pixels(x), pixels)
     array = {"shape": pixels.shape, "dtype": pixels.dtype, "range": pixels.levels}
     about = exported.describe([*map(str, range(72))], None, array, None)
