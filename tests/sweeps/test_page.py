@@ -41,7 +41,7 @@ def _text(folder: Path) -> str:
 def test_a_sweep_has_a_table_a_page_and_a_parent_run(nzc: Nzc, histograms: Path) -> None:
     Path("sweeps").mkdir()
     Path("sweeps/mine.yaml").write_text(SWEEP)
-    ran = nzc("+sweeps=mine", *OWN, "figures=null", "delta=1e-6", "tracking=mlflow")
+    ran = nzc("+sweeps=mine", *OWN, "figures=null", "delta=1e-6", "tracking=mlflow", code=2)
     (folder,) = ran.folder.glob("outputs/sweeps/*/*")
     source = (folder / PAGE).read_text()
     text = _text(folder)
