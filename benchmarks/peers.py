@@ -1,6 +1,7 @@
 """nzc beside its peers: what do others take for the same, and what do they reach at the same ε?
 
-    python benchmarks/peers.py [teachers] [accounting] [dp_sgd] [--root DIR] [--out FILE]
+    python benchmarks/peers.py [teachers] [accounting] [dp_sgd] [--root DIR] [--visits DIR]
+    [--out FILE]
 
 teachers    time and peak memory of MNIST's teachers: nzc's engine, a PyTorch loop, and a Lightning
             Trainer per teacher
@@ -10,13 +11,12 @@ dp_sgd      what Opacus learns from the features of nzc's own baseline. What nzc
 
 FILE gets a row for each method, and a part replaces its own rows. `times_…` is a figure over nzc's.
 DIR has MNIST, FashionMNIST, adult/ and pate_votes/; `trials/visits.py` makes the visits. Whatever
-is timed has a process of its own. Opacus: pip install -e ".[dpsgd]".
+is timed has a process of its own, on Linux. Opacus: pip install -e ".[dpsgd]".
 """
 
 import argparse
 import math
 import os
-import resource
 import sys
 import time
 import warnings
@@ -46,21 +46,24 @@ COMPARED = ("seconds", "processor_seconds", "megabytes", "epsilon")
 
 def timed(work: Callable[[], Any]) -> tuple[Any, Row]:
     """Return what `work` returns, and what it took of the clock, the processor and the memory."""
+    Path("/proc/self/clear_refs").write_text("5")  # the peak begins anew
+    before = _megabytes("VmRSS")
     begun = time.perf_counter()
     begun_processor = time.process_time()  # of all threads, for the system too
-    before = _peak()
     value = work()
     took = {
         "seconds": time.perf_counter() - begun,
         "processor_seconds": time.process_time() - begun_processor,
-        "megabytes": _peak(),
+        "megabytes": _megabytes("VmHWM"),
         "megabytes_before": before,
     }
     return value, took
 
 
-def _peak() -> float:
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 / 1e6
+def _megabytes(name: str) -> float:
+    """Return the memory of this process: VmRSS now, VmHWM at its peak. Linux alone has both."""
+    status = Path("/proc/self/status").read_text()
+    return float(status.partition(f"{name}:")[2].split()[0]) * 1024 / 1e6
 
 
 def apart(work: Callable[..., Row], *arguments: Any) -> Row:
@@ -259,8 +262,8 @@ def compare_accounting(arguments: argparse.Namespace) -> Iterator[Row]:
 # --- DP-SGD ---
 
 SEEDS = (100, 101, 102)
-#: Settings of every fit: nothing is tuned on the data. The learning rate follows from the noise.
-OPACUS = argparse.Namespace(epochs=40, share=0.25, lr=None, clip=1.0)
+#: Settings of every fit of a linear model. None is tuned: the learning rate follows from the noise.
+OPACUS = argparse.Namespace(epochs=10, share=0.05, lr=None, clip=1.0)
 
 
 @dataclass(frozen=True)
@@ -322,50 +325,69 @@ def learn(data: Features, epsilon: float, delta: float, seed: int) -> Row:
     return {"accuracy": accuracy, "auc": auc, "noise_multiplier": noise, **seconds}
 
 
-def tasks(arguments: argparse.Namespace) -> Iterator[tuple[str, list[str], tuple[float, ...]]]:
-    """Yield data, how nzc is told of them, and each ε."""
+@dataclass(frozen=True)
+class Learned:
+    """Data, their features, how nzc is told of them, and each ε."""
+
+    name: str
+    features: str
+    overrides: list[str]
+    epsilons: tuple[float, ...]
+
+
+def tasks(arguments: argparse.Namespace) -> list[Learned]:
+    """Return what is learned."""
     root = f"dataset.root={arguments.root}"
     files = {"private": "visits", "public": "new", "test": "test"}
     visits = [f"dataset.{key}={arguments.visits}/{name}.csv" for key, name in files.items()]
     visits += ["dataset.label=back", "dataset.classes=[no,yes]", "dataset.name=visits"]
     visits += ["dataset.group=patient", "dataset.id=visit"]
-    yield "Adult", ["dataset=adult", root], (0.3, 1)
-    yield "visits", ["dataset=table", *visits], (0.3, 1)
-    yield "MNIST", ["dataset=mnist", root], (0.1, 1)
-    yield "Fashion-MNIST", ["dataset=fashion_mnist", root], (0.1, 1)
+    columns = "columns"
+    learned = "learned from public rows without labels"
+    return [
+        Learned("Adult", columns, ["dataset=adult", root], (0.3, 1)),
+        Learned("visits", columns, ["dataset=table", *visits], (0.3, 1)),
+        Learned("MNIST", learned, ["dataset=mnist", root], (0.1, 1)),
+        Learned("Fashion-MNIST", learned, ["dataset=fashion_mnist", root], (0.1, 1)),
+    ]
 
 
 def compare_dp_sgd(arguments: argparse.Namespace) -> Iterator[Row]:
-    """Train at nzc's promise, which is that of group privacy, and at a weaker one.
+    """Train at nzc's promise, which follows by group privacy, and at a weaker one.
 
     Opacus protects a record that is added or removed. It cannot protect all visits of a patient.
     """
-    from dp_sgd import group_privacy
-
-    for name, overrides, epsilons in tasks(arguments):
-        runs: dict[tuple[float, str], list[Row]] = {}
+    for task in tasks(arguments):
+        runs: dict[tuple[str, float], list[Row]] = {}
         for seed in SEEDS:
-            data = features([*overrides, f"seed={seed}"])
-            for epsilon in epsilons:
-                promises = {
-                    "a replaced record": group_privacy(epsilon, data.delta),
-                    "an added or removed record (weaker)": (epsilon, data.delta),
-                }
-                for promise, (added, delta) in promises.items():
+            data = features([*task.overrides, f"seed={seed}"])
+            for epsilon in task.epsilons:
+                for promise, (added, delta) in promises(epsilon, data.delta).items():
                     learned = learn(data, added, delta, seed)
-                    runs.setdefault((epsilon, promise), []).append(learned)
-        for (epsilon, promise), of_seeds in runs.items():
-            patients = "; a patient of many visits is not protected" if name == "visits" else ""
+                    runs.setdefault((promise, epsilon), []).append(learned)
+        for (promise, epsilon), of_seeds in runs.items():
+            if task.name == "visits":
+                promise += ", not a patient"
             yield {
-                "subject": f"{name}, ε = {epsilon}",
-                "method": "Opacus, linear model",
-                "promise": promise + patients,
-                "features": FEATURES[len(data.classes) > 2],
+                "subject": f"{task.name}, ε = {epsilon}",
+                "method": "Opacus",
+                "promise": promise,
+                "features": task.features,
                 "epsilon": epsilon,
                 "epsilon_delta": data.delta,
                 "seeds": " ".join(map(str, SEEDS)),
                 **_over_seeds(of_seeds),
             }
+
+
+def promises(epsilon: float, delta: float) -> dict[str, tuple[float, float]]:
+    """Return what (ε, δ) may protect, and with which ε and δ Opacus then trains."""
+    from dp_sgd import group_privacy
+
+    return {
+        "record replaced, by group privacy": group_privacy(epsilon, delta),
+        "record added or removed, which is weaker": (epsilon, delta),
+    }
 
 
 def _over_seeds(runs: list[Row]) -> Row:
@@ -375,8 +397,6 @@ def _over_seeds(runs: list[Row]) -> Row:
         row[f"{name}_deviation"] = stdev(run[name] for run in runs)
     return row
 
-
-FEATURES = ("the columns", "learned from the public rows without labels")
 
 # --- the file ---
 
