@@ -262,7 +262,8 @@ def compare_accounting(arguments: argparse.Namespace) -> Iterator[Row]:
 # --- DP-SGD ---
 
 SEEDS = (100, 101, 102)
-#: Settings of every fit of a linear model. None is tuned: the learning rate follows from the noise.
+#: Settings of every fit of a linear model; the learning rate follows from the noise. Of six tried
+#: on Adult with seed 0, they are the fastest, and within 0.3 points of the most accurate.
 OPACUS = argparse.Namespace(epochs=10, share=0.05, lr=None, clip=1.0)
 
 
