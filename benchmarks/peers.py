@@ -206,20 +206,23 @@ def gaussian_theorem(log_q: float, sigma: float) -> Floats:
 def by_dp_accounting(
     accountant: str, mechanism: Any, votes: Ints, labels: Ints, delta: float
 ) -> float:
-    """Return ε of the same noise for any votes: of two noisy counts that change by one."""
+    """Return ε of the same noise for any votes: of two noisy counts that change by one.
+
+    Any votes may have all queries answered.
+    """
     from dp_accounting import ComposedDpEvent, GaussianDpEvent, LaplaceDpEvent, SelfComposedDpEvent
     from dp_accounting.pld import PLDAccountant
     from dp_accounting.rdp import RdpAccountant
 
-    answered = int((labels >= 0).sum())
+    queries = len(votes)
     if hasattr(mechanism.noise, "gamma"):
-        releases = [SelfComposedDpEvent(LaplaceDpEvent(1 / mechanism.noise.gamma), 2 * answered)]
+        releases = [SelfComposedDpEvent(LaplaceDpEvent(1 / mechanism.noise.gamma), 2 * queries)]
     else:
         noise = GaussianDpEvent(mechanism.noise.sigma / math.sqrt(2))
-        releases = [SelfComposedDpEvent(noise, answered)]
+        releases = [SelfComposedDpEvent(noise, queries)]
     if mechanism.screen is not None:
         screen = GaussianDpEvent(mechanism.screen.sigma1)
-        releases.append(SelfComposedDpEvent(screen, len(votes)))
+        releases.append(SelfComposedDpEvent(screen, queries))
     accountants = {"RDP": RdpAccountant, "PLD": PLDAccountant}
     composed = accountants[accountant]().compose(ComposedDpEvent(releases))
     return float(composed.get_epsilon(delta))
