@@ -291,7 +291,7 @@ def features(overrides: list[str]) -> Features:
     from nzc.representation import Placement
     from nzc.runs.baseline import Scaled
 
-    cfg = compose_run(["recipe=near_zero", *overrides])
+    cfg = compose_run(["recipe=near_zero", "trainer.progress=false", *overrides])
     splits = build(cfg, "dataset").load()
     representation = build(cfg, "representation")
     place = Placement(nn.Flatten())
