@@ -1,7 +1,6 @@
 """nzc beside its peers: what do others take for the same, and what do they reach at the same ε?
 
     python benchmarks/peers.py [teachers] [accounting] [dp_sgd] [--root DIR] [--visits DIR]
-    [--out FILE]
 
 teachers    time and peak memory of MNIST's teachers: nzc's engine, a PyTorch loop, and a Lightning
             Trainer per teacher
@@ -9,9 +8,9 @@ accounting  ε of PATE's published votes: nzc, the formulas of Scalable PATE, an
 dp_sgd      what Opacus learns from the features of nzc's own baseline. What nzc learns from them is
             in the evidence of the sweeps baseline_tables, published_mnist, published_fashion_mnist
 
-FILE gets a row for each method, and a part replaces its own rows. `times_…` is a figure over nzc's.
-DIR has MNIST, FashionMNIST, adult/ and pate_votes/; `trials/visits.py` makes the visits. Whatever
-is timed has a process of its own, on Linux. Opacus: pip install -e ".[dpsgd]".
+Each part leaves docs/results/peers_PART.csv, with a row for each method; `times_…` is a figure over
+nzc's. DIR has MNIST, FashionMNIST, adult/ and pate_votes/; `trials/visits.py` makes the visits.
+Whatever is timed has a process of its own, on Linux. Opacus: pip install -e ".[dpsgd]".
 """
 
 import argparse
@@ -26,7 +25,6 @@ from dataclasses import dataclass
 from functools import partial
 from multiprocessing import get_context
 from pathlib import Path
-from statistics import fmean, stdev
 from typing import Any
 
 import numpy as np
@@ -36,7 +34,9 @@ from scipy.special import log_ndtr
 from nzc.types import AnyArray, Floats, Ints
 
 HOME = Path(__file__).parents[1]
-sys.path.append(str(HOME / "trials"))
+sys.path += [str(HOME / "trials"), str(HOME / "docs")]
+
+import results  # noqa: E402 - docs/results.py
 
 Row = dict[str, Any]
 
@@ -96,7 +96,7 @@ def compare_teachers(arguments: argparse.Namespace) -> Iterator[Row]:
     count = arguments.teachers
     subject = f"{count} MNIST teachers, {RECORDS} records each, {EPOCHS} epochs"
     for method, name in TRAINED_BY.items():
-        yield {"subject": subject, "method": method, **apart(train, name, count, arguments.root)}
+        yield {"name": method, "subject": subject, **apart(train, name, count, arguments.root)}
 
 
 # --- accounting ---
@@ -259,7 +259,7 @@ def compare_accounting(arguments: argparse.Namespace) -> Iterator[Row]:
             votes, method = way
             subject = f"{kind}, {queries:,} queries of {name.upper()}, {votes}"
             found = apart(account, way, path, queries, kind, delta)
-            yield {"subject": subject, "method": method, "epsilon_delta": delta, **found}
+            yield {"name": method, "subject": subject, "delta": delta, **found}
 
 
 # --- DP-SGD ---
@@ -326,7 +326,7 @@ def learn(data: Features, epsilon: float, delta: float, seed: int) -> Row:
     accuracy = float((probs.argmax(axis=1) == data.truth).mean())
     auc = Metrics.of(probs, data.truth, data.classes).auc
     seconds = {name: took[name] for name in ("seconds", "processor_seconds")}
-    return {"accuracy": accuracy, "auc": auc, "noise_multiplier": noise, **seconds}
+    return {"accuracy": accuracy, "metrics.auc": auc, "noise_multiplier": noise, **seconds}
 
 
 @dataclass(frozen=True)
@@ -362,26 +362,20 @@ def compare_dp_sgd(arguments: argparse.Namespace) -> Iterator[Row]:
     Opacus protects a record that is added or removed. It cannot protect all visits of a patient.
     """
     for task in tasks(arguments):
-        runs: dict[tuple[str, float], list[Row]] = {}
         for seed in SEEDS:
             data = features([*task.overrides, f"seed={seed}"])
             for epsilon in task.epsilons:
                 for promise, (added, delta) in promises(epsilon, data.delta).items():
-                    learned = learn(data, added, delta, seed)
-                    runs.setdefault((promise, epsilon), []).append(learned)
-        for (promise, epsilon), of_seeds in runs.items():
-            if task.name == "visits":
-                promise += ", not a patient"
-            yield {
-                "subject": f"{task.name}, ε = {epsilon}",
-                "method": "Opacus",
-                "promise": promise,
-                "features": task.features,
-                "epsilon": epsilon,
-                "epsilon_delta": data.delta,
-                "seeds": " ".join(map(str, SEEDS)),
-                **_over_seeds(of_seeds),
-            }
+                    row = f"{task.name}, Opacus ({promise})"
+                    yield {
+                        "name": f"{row}, budget.epsilon={epsilon}",
+                        "row": row,
+                        "budget.epsilon": epsilon,
+                        "features": task.features,
+                        "delta": data.delta,
+                        "seed": seed,
+                        **learn(data, added, delta, seed),
+                    }
 
 
 def promises(epsilon: float, delta: float) -> dict[str, tuple[float, float]]:
@@ -389,17 +383,9 @@ def promises(epsilon: float, delta: float) -> dict[str, tuple[float, float]]:
     from dp_sgd import group_privacy
 
     return {
-        "record replaced, by group privacy": group_privacy(epsilon, delta),
-        "record added or removed, which is weaker": (epsilon, delta),
+        "records replaced": group_privacy(epsilon, delta),
+        "records added or removed": (epsilon, delta),
     }
-
-
-def _over_seeds(runs: list[Row]) -> Row:
-    """Return means, and the standard deviations of what is learned."""
-    row = {name: fmean(run[name] for run in runs) for name in runs[0]}
-    for name in ("accuracy", "auc"):
-        row[f"{name}_deviation"] = stdev(run[name] for run in runs)
-    return row
 
 
 # --- the file ---
@@ -413,22 +399,13 @@ PARTS: dict[str, Callable[[argparse.Namespace], Iterable[Row]]] = {
 
 def with_ratios(table: Any) -> Any:
     """Return the table with each figure as a ratio to that of nzc for the same subject."""
-    by_nzc = table[table.method == "nzc"].set_index("subject")
+    by_nzc = table[table.name == "nzc"]
     for name in COMPARED:
         if name in table and len(by_nzc):
-            table[f"times_{name}"] = table[name] / table.subject.map(by_nzc[name])
+            table[f"times_{name}"] = table[name] / table.subject.map(
+                by_nzc.set_index("subject")[name]
+            )
     return table
-
-
-def write(path: Path, part: str, table: Any) -> None:
-    """Put the rows of a part into the file, in place of those it has of that part."""
-    if path.exists():
-        before = pd.read_csv(path, comment="#")
-        table = pd.concat([before[before.part != part], table])
-    order = [*PARTS].index
-    table = table.sort_values("part", key=lambda names: names.map(order), kind="stable")
-    path.parent.mkdir(parents=True, exist_ok=True)
-    table.to_csv(path, index=False)
 
 
 def main() -> None:
@@ -439,15 +416,17 @@ def main() -> None:
     parser.add_argument("--root", default=os.environ.get("NZC_DATA", "data"), metavar="DIR")
     parser.add_argument("--visits", default=".", metavar="DIR", help="of visits.csv and others")
     parser.add_argument("--teachers", type=int, default=250, help="how many (default 250)")
-    parser.add_argument("--out", type=Path, default=HOME / "docs/results/peers.csv")
     arguments = parser.parse_args()
     warnings.simplefilter("ignore")  # Opacus warns of noise that is not cryptographic, and of hooks
     for part in arguments.parts or PARTS:
+        begun = time.perf_counter()
         rows = []
         for row in PARTS[part](arguments):
             print(*row.values(), sep="   ", flush=True)
-            rows.append({"part": part, **row})
-            write(arguments.out, part, with_ratios(pd.DataFrame(rows)))
+            rows.append(row)
+        source = results.source_of(f"python benchmarks/peers.py {part}", begun)
+        table = with_ratios(pd.DataFrame(rows))
+        results.write(results.Evidence(f"peers_{part}", source, table))
 
 
 if __name__ == "__main__":

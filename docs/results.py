@@ -25,6 +25,7 @@ import re
 import shlex
 import subprocess
 import sys
+import time
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import asdict, dataclass
@@ -40,13 +41,14 @@ from typing import Any
 
 import pandas
 import yaml
-from pandas import DataFrame
+from pandas import DataFrame, Series
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 import nzc
 from nzc.app.config import compose_run
-from nzc.runs.formatting import figure, is_share, number, percent, some
+from nzc.runs.formatting import is_share, number, percent, some
 from nzc.runs.layout import FIGURES, RESULT, as_typed, read_overrides
+from nzc.runs.result import now, versions
 from nzc.sweeps.table import NOTHING, Sweep, cell
 from nzc.validation import InputError, from_pydantic
 
@@ -191,7 +193,7 @@ def take(folder: Path) -> Path:
         "command": shlex.join(["nzc", *_without_places(words)]),
         "commit": commits[0],
         "date": max(jobs["finished"])[:10],
-        "processor": f"{os.cpu_count()} cores, {_processor()}",
+        "processor": _processor(),
         "seconds": f"{jobs['seconds.total'].sum():.0f}",
         "code": _code_of(commits[0]),
     }
@@ -223,6 +225,20 @@ def take_run(folder: Path) -> Path:
     return path
 
 
+def source_of(command: str, begun: float) -> dict[str, str]:
+    """Return where rows are from that a benchmark made since `begun` (time.perf_counter)."""
+    commit = versions().get("commit", "changes")
+    if "changes" in commit:
+        raise InputError("commit", commit, "must be a checkout without changes")
+    return {
+        "command": command,
+        "commit": commit,
+        "date": now()[:10],
+        "processor": _processor(),
+        "seconds": f"{time.perf_counter() - begun:.0f}",
+    }
+
+
 def _without_places(words: Iterable[str]) -> list[str]:
     """Return overrides with DIR or another word in capitals in place of a folder."""
     shown = []
@@ -240,11 +256,12 @@ def _without_places(words: Iterable[str]) -> list[str]:
 
 
 def _processor() -> str:
+    name = platform.processor() or platform.machine()
     with suppress(OSError):
         found = re.search(r"model name\s*: (.+)", Path("/proc/cpuinfo").read_text())
         if found:
-            return found[1]
-    return platform.processor() or platform.machine()
+            name = found[1]
+    return f"{os.cpu_count()} cores, {name}"
 
 
 def _code_of(commit: str) -> str:
@@ -276,23 +293,39 @@ def _runs(spec: TableSpec) -> DataFrame:
         evidence = read(name)
         parts.append(evidence.rows.assign(commit=evidence.source["commit"]))
     runs = pandas.concat(parts, ignore_index=True).astype(object)
-    runs = runs[runs["name"].str.contains(spec.only)]
-    settings = runs["overrides"].fillna("").map(_settings)
+    runs = runs.reindex(columns=list(dict.fromkeys([*runs, "row", "overrides"])))
+    runs = runs[runs["name"].str.contains(spec.only)].reset_index(drop=True)
+    settings = DataFrame(list(runs["overrides"].fillna("").map(_settings)))
     for key in [*spec.lines.values(), *filter(None, [spec.across]), *spec.cells.values()]:
         name, _, part = key.rpartition(".")
         if name == "row":
             runs[key] = runs["row"].str.split(", ").str.get(int(part))
+        elif key in settings:
+            runs[key] = runs.get(key, settings[key]).fillna(settings[key])
         elif key not in runs:
-            runs[key] = settings.map(lambda values, key=key: values.get(key))
-    # lines of one value stand together, values in the order of the runs
-    order = DataFrame({key: pandas.factorize(runs[key])[0] for key in spec.lines.values()})
+            runs[key] = None
+    order = DataFrame({key: _order(runs[key]) for key in spec.lines.values()})
     runs = runs.iloc[order.sort_values(list(order), kind="stable").index]
     return runs.where(runs.notna(), None)
 
 
-def _settings(overrides: str) -> dict[str, str]:
+def _order(values: Series) -> Series:
+    """Return numbers as they are, and texts numbered as they appear."""
+    numbers = pandas.to_numeric(values, errors="coerce")
+    if numbers.notna().equals(values.notna()):
+        return numbers
+    return Series(pandas.factorize(values)[0])
+
+
+def _settings(overrides: str) -> dict[str, str | float]:
     """Return the values of overrides by key."""
-    return dict(word.split("=", 1) for word in shlex.split(overrides))
+    settings: dict[str, str | float] = {}
+    for word in shlex.split(overrides):
+        key, _, value = word.partition("=")
+        settings[key] = value
+        with suppress(ValueError):
+            settings[key] = float(value)
+    return settings
 
 
 def table(spec: TableSpec) -> str:
@@ -301,9 +334,12 @@ def table(spec: TableSpec) -> str:
     columns = list(spec.cells)
     if spec.across is not None:
         columns = list(dict.fromkeys(runs[spec.across]))
-    lines = [[*spec.lines, *columns], ["---"] * len(spec.lines) + ["---:"] * len(columns)]
+    lines = [
+        [*spec.lines, *map(_shown, columns)],
+        ["---"] * len(spec.lines) + ["---:"] * len(columns),
+    ]
     for values, members in runs.groupby(list(spec.lines.values()), sort=False, dropna=False):
-        line = [_shown(*pair) for pair in zip(spec.lines.values(), values, strict=True)]
+        line = list(map(_shown, values))
         if spec.across is None:
             line += [figure_of(key, members) for key in spec.cells.values()]
         for value in columns if spec.across else []:
@@ -332,15 +368,13 @@ def figure_of(key: str, runs: DataFrame) -> str:
     return str(value)
 
 
-def _shown(key: str, value: Any) -> str:
-    """Return what sets a line apart: a number as tables show it, a setting in short."""
+def _shown(value: Any) -> str:
+    """Return what sets a line apart."""
     if pandas.isna(value):
         return ""
-    if isinstance(value, int | float):
-        return figure(value, key)
-    with suppress(TypeError, ValueError):
-        return f"{float(value):g}"
-    return str(value)
+    if isinstance(value, float):
+        return f"{value:g}"
+    return f"{value:,}" if isinstance(value, int) else str(value)
 
 
 def output(name: str) -> str:
