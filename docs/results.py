@@ -179,7 +179,7 @@ def digest_of(name: str) -> str:
 
 
 def take(folder: Path) -> Path:
-    """Keep the table and the pictures of a finished sweep as evidence; return the table's file."""
+    """Keep the table of a finished sweep as evidence, and the pictures that a page shows."""
     sweep = Sweep(folder)
     jobs = sweep.jobs
     if len(sweep.done) < len(jobs):
@@ -205,10 +205,12 @@ def take(folder: Path) -> Path:
     rows = rows[sorted(rows, key=["overrides", "row", "name"].__contains__, reverse=True)]
     evidence = Evidence(sweep.name, source, rows)
     digest = write(evidence)
+    shown = "".join(page.read_text(encoding="utf-8") for page in PAGES)
     for picture in sorted((folder / FIGURES).glob("*.svg")):
         kept = EVIDENCE / f"{sweep.name}_{picture.name}"
-        image = picture.read_text(encoding="utf-8").rstrip()
-        kept.write_text(f"{image}\n{_STAMP.format(sweep.name, digest)}", encoding="utf-8")
+        if kept.name in shown:
+            image = picture.read_text(encoding="utf-8").rstrip()
+            kept.write_text(f"{image}\n{_STAMP.format(sweep.name, digest)}", encoding="utf-8")
     return EVIDENCE / f"{sweep.name}.csv"
 
 

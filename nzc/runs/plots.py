@@ -39,7 +39,8 @@ _STYLE: dict[Any, Any] = {
     "svg.hashsalt": "nzc",  # the same figure gives the same file
 }
 #: Colour (Okabe and Ito 2008), marker and dashes of each line: any one of the three is enough.
-LINES: list[dict[str, Any]] = list(
+#: From the ninth line on they return, with hollow markers.
+_FILLED: list[dict[str, Any]] = list(
     cycler(
         color=[
             "black",
@@ -64,6 +65,7 @@ LINES: list[dict[str, Any]] = list(
         ],
     )
 )
+LINES = _FILLED + [style | {"markerfacecolor": "white"} for style in _FILLED]
 #: Curves of ε, and their names in a legend.
 COSTS = {
     "epsilon_exact": "exact",

@@ -18,6 +18,7 @@ from nzc.runs.plots import COSTS, LINES, SIZE, new_figure
 from nzc.sweeps.spec import SweepFigure
 
 _LOG_FROM = 20  # an axis is logarithmic where its values differ by so large a factor
+_DECADES = 10**4  # and has names of 2 and 5, too, up to so large a one
 _INSIDE = 4  # up to so many lines the legend is inside the axes
 
 
@@ -149,6 +150,7 @@ def _scale(axes: Axes, name: str, values: Series) -> None:
     finite = values[np.isfinite(values)]
     if 0 < finite.min() * _LOG_FROM <= finite.max():
         axes.set(**{f"{name}scale": "log"})
-        axis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+        between = (1, 2, 5) if finite.max() < _DECADES * finite.min() else (1,)
+        axis.set_major_locator(LogLocator(subs=between))
         axis.set_minor_locator(NullLocator())
     axis.set_major_formatter("{x:,g}")
