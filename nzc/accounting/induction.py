@@ -63,12 +63,32 @@ def extended(value: Floats, below: int, above: int) -> Floats:
     return np.concatenate([np.full(below, value[0]), value, np.ones(above)])
 
 
-def induced(value: Floats, queries: int, laws: Sequence[Laws], bit: Bit | None = None) -> Floats:
-    """Return V before so many queries, each the worst of all laws, and behind a bit."""
+def induced(
+    value: Floats,
+    queries: int,
+    laws: Sequence[Laws],
+    bit: Bit | None = None,
+    discount: float = 1.0,
+) -> Floats:
+    """Return V before so many queries, each the worst of all laws, and behind a bit.
+
+    Each label behind a bit multiplies V by the discount.
+    """
     for _ in range(queries):
         answered = _earlier(value, laws) if laws else value
-        value = answered if bit is None else np.minimum(bit(answered, value), 1.0)
+        value = answered if bit is None else np.minimum(bit(discount * answered, value), 1.0)
     return value
+
+
+def limited(value: Floats, queries: int, answers: int, laws: Sequence[Laws], bit: Bit) -> Floats:
+    """Return V before so many queries behind a bit; the last of so many answers ends them."""
+    by_answers_left = [value] * (answers + 1)
+    for _ in range(queries):
+        for left in range(answers, 0, -1):
+            answered = _earlier(by_answers_left[left - 1], laws)
+            before = bit(answered, by_answers_left[left])
+            by_answers_left[left] = np.minimum(before, 1.0)
+    return by_answers_left[-1]
 
 
 def _earlier(value: Floats, laws: Sequence[Laws]) -> Floats:
