@@ -33,9 +33,9 @@ def pairs(mechanism: NoisyArgmax, deviation: float, classes: int = 3) -> tuple[F
     """Return the laws of all outcomes at histograms and one moved vote away, in both directions
     [pairs, outcomes]; with two classes, the third is far below.
     """
-    places = list(product((*GAPS, *FARTHER), [0], [-100]))
+    places: list[tuple[float, ...]] = [*product((*GAPS, *FARTHER), [0.0], [-100.0])]
     if classes == 3:
-        places += product(GAPS, GAPS, [0])
+        places += product(GAPS, GAPS, [0.0])
     votes = np.round(deviation * np.array(places)).astype(int)
     votes = np.unique(votes - votes.max(axis=1, keepdims=True), axis=0) + BASE
     screen: Any = mechanism.screen

@@ -1,7 +1,8 @@
 """ε of adaptive bits and labels, whatever the votes.
 
 Bits and labels are what a screen, its labels, or the exponential mechanism show.
-Proof: docs/proofs.md, "Bits, screens with their labels, and blocks".
+Proofs: docs/proofs.md, "Labels with exponential noise" and "Bits, screens with their labels, and
+blocks".
 """
 
 from collections import Counter
@@ -19,14 +20,15 @@ from nzc.accounting.dominating import laws_of, ratios, rounded
 from nzc.accounting.gaussian import gaussian
 from nzc.accounting.induction import (
     LARGEST,
+    NO_LIMIT,
     OF_DELTA,
     Bit,
     Laws,
+    Limit,
     after_all,
     epsilon_of,
     extended,
     induced,
-    limited,
 )
 from nzc.accounting.kinds import Hint, Kind
 from nzc.types import Floats
@@ -77,14 +79,12 @@ def epsilon(
     groups: tuple[Queries, ...],
     delta: float,
     known: float = np.inf,
-    answers: int = 0,
-    discount: float = 1.0,
+    limit: Limit = NO_LIMIT,
 ) -> float:
     """Return an upper bound on ε at δ of all queries in any order, for any votes; inf: unknown.
 
-    known     an ε that is not below it, which sets the grid
-    answers   how many of the queries, a single group, are answered at most; 0: no limit
-    discount  multiplies V after each of these answers; 1: they are counted
+    known  an ε that is not below it, which sets the grid
+    limit  of a single group: see `induced`
     """
     queries = 0
     variance = 0.0
@@ -99,7 +99,7 @@ def epsilon(
         queries += count
         variance += count * np.sum(np.square(_shifts(releases)))
         far += count * far_of_query
-    blocks = _blocks(groups, answers)
+    blocks = _blocks(groups, limit)
     left = delta * (1 - OF_DELTA) - far
     if blocks != [1]:
         left -= sum(blocks) * _OF_BLOCK
@@ -108,7 +108,7 @@ def epsilon(
     known = min(known, gaussian(float(np.sqrt(variance)), delta))
     if not 0 < known <= LARGEST:
         return np.inf
-    return _by_induction(groups, blocks, known, delta, left, answers, discount)
+    return _by_induction(groups, blocks, known, delta, left, limit)
 
 
 def together(parts: Sequence[tuple[int, Hint]], delta: float) -> float:
@@ -133,12 +133,12 @@ def together(parts: Sequence[tuple[int, Hint]], delta: float) -> float:
 def _limited(screens: Queries, answers: int, delta: float, known: float) -> float:
     """Return ε at δ of screens that end with so many answers; `known` is an ε above it."""
     if screens[0] * answers <= _COUNTED:
-        return epsilon((screens,), delta, known, answers)
+        return epsilon((screens,), delta, known, (answers, 0.0))
     bounds = []
     for penalty in _PENALTIES:
         discount = float(np.exp(-penalty / answers))
         left = delta * float(np.exp(-penalty))
-        bounds.append(epsilon((screens,), left, known, answers, discount))
+        bounds.append(epsilon((screens,), left, known, (0, discount)))
     return min(bounds)
 
 
@@ -147,16 +147,16 @@ def _shifts(releases: tuple[Hint, ...]) -> list[float]:
     return [hint.size / _BOUNDS[hint.kind].unit for hint in releases]
 
 
-def _is_whole(groups: tuple[Queries, ...], answers: int) -> bool:
+def _is_whole(groups: tuple[Queries, ...], limit: Limit) -> bool:
     """Return whether these are labels alone, or a limit, few enough to do without blocks."""
     count, (hint, *_) = groups[0]
-    labels = answers or hint.kind in (Kind.LABEL, Kind.LAPLACE)
-    return len(groups) == 1 and bool(labels) and count <= _ALONE
+    labels = limit != NO_LIMIT or hint.kind in (Kind.LABEL, Kind.LAPLACE)
+    return len(groups) == 1 and labels and count <= _ALONE
 
 
-def _blocks(groups: tuple[Queries, ...], answers: int) -> list[int]:
+def _blocks(groups: tuple[Queries, ...], limit: Limit) -> list[int]:
     """Return into how many blocks each group is divided; [1]: all are composed query by query."""
-    if _is_whole(groups, answers):
+    if _is_whole(groups, limit):
         return [1]
     return [ceil(count / _BLOCK) for count, _ in groups]
 
@@ -167,17 +167,17 @@ def _by_induction(
     known: float,
     delta: float,
     left: float,
-    answers: int,
-    discount: float,
+    limit: Limit,
 ) -> float:
     """Return ε at what is `left` of δ; `known` is an upper bound, which sets the grid."""
     largest = max(max(_shifts(releases)) for _, releases in groups)
     cells = 8  # so many steps of the grid are the largest loss at a tie
     highest = np.inf
-    if _is_whole(groups, answers):
+    if _is_whole(groups, limit):
         queries = groups[0][0]
         cells = 5 if queries > _BLOCK else 8
-        highest = max(0.4, 15 / (answers or queries) ** 0.5)
+        if limit == NO_LIMIT:
+            highest = max(0.4, 15 / queries**0.5)
     step = _TIE * largest / cells
     below = int((1.25 * known + 2 * largest) / step)
     above = int((0.35 * known + 4 * largest) / step)
@@ -189,16 +189,14 @@ def _by_induction(
         scale = max(shifts) if max(shifts) < largest / 10 else largest
         own_step = _TIE * scale / cells
         laws, bit = _query(releases, scale, own_step, highest)
-        if answers and discount == 1 and bit is not None:
-            value = limited(value, count, answers, laws, bit)
-        elif blocks != [1]:
+        if blocks != [1]:
             size = ceil(count / number)
             mu = np.hypot.reduce(shifts) * np.sqrt(size)
             reach = gaussian(mu, delta * _SHARE / sum(blocks)) + 2 * scale
-            block = _block(size, (laws, bit), discount, own_step, int(reach / own_step), step)
+            block = _block(size, (laws, bit), limit, own_step, int(reach / own_step), step)
             value = induced(value, number, [block])
         else:
-            value = induced(value, count, laws, bit, discount)
+            value = induced(value, count, laws, bit, limit)
     return epsilon_of(value, grid, left)
 
 
@@ -224,7 +222,7 @@ def _query(
 def _block(
     queries: int,
     query: tuple[list[Laws], Bit | None],
-    discount: float,
+    limit: Limit,
     own: float,
     reach: int,
     step: float,
@@ -234,7 +232,7 @@ def _block(
     It is put on a grid of steps `step`, by chords in s.
     """
     below = int(1.3 * reach)
-    value = induced(after_all(own * np.arange(-below, 2 * reach + 1.0)), queries, *query, discount)
+    value = induced(after_all(own * np.arange(-below, 2 * reach + 1.0)), queries, *query, limit)
     s = ratios(own, reach)
     curve = value[below - reach : below + reach + 1][::-1] - np.maximum(1 - s, 0.0)
     if own < step:  # beyond the ends the curve is below its value there

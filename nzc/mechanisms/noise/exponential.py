@@ -52,4 +52,5 @@ class ExponentialNoise(ScaledNoise):
         return complete(leads + np.log(first))
 
     def worst_case(self, shift: float) -> WorstCaseCost:
+        """No label costs more than one of two classes: docs/proofs.md."""
         return replace(super().worst_case(shift), hint=Hint(Kind.FLIP, self.gamma * shift))
