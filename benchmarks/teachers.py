@@ -82,6 +82,18 @@ def ensemble(private: Split, public: Split, count: int, **options: Any) -> Task:
     )
 
 
+def task_of(count: int, records: int, public_rows: int, root: str | None, **options: Any) -> Task:
+    """Return the task of teachers with so many records each: of MNIST, or random without `root`."""
+    private = random_rows(count * records)
+    if root is not None:
+        from nzc.data.torchvision import MNIST
+
+        mnist = MNIST(root).load().private
+        private = Split(mnist.x[: len(private)], mnist.y[: len(private)])
+    again = np.arange(public_rows) % len(private)
+    return ensemble(private, Split(private.x[again], private.y[again]), count, **options)
+
+
 def optimizer_of(
     net: torch.nn.Module, settings: Ensemble, rows: int
 ) -> tuple[torch.optim.Optimizer, LRScheduler]:
@@ -215,14 +227,8 @@ def main() -> None:
     )
     parser.add_argument("--root", help="folder of MNIST; by default images are random")
     args = parser.parse_args()
-    private, again = random_rows(args.teachers * args.records), np.arange(args.public)
-    if args.root is not None:
-        from nzc.data.torchvision import MNIST
-
-        mnist = MNIST(args.root).load().private
-        private = Split(mnist.x[: len(private)], mnist.y[: len(private)])
-    public = Split(private.x[again % len(private)], private.y[again % len(private)])
-    task = ensemble(private, public, args.teachers, network=args.network, epochs=args.epochs)
+    options = {"network": args.network, "epochs": args.epochs}
+    task = task_of(args.teachers, args.records, args.public, args.root, **options)
     compare(task, args.repeats)
 
 

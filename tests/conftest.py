@@ -40,6 +40,7 @@ TEACHERS = [
 STUDENT = [*TEACHERS[2:], "student.steps=60"]
 SMALL = [*TEACHERS, "student.steps=60"]
 VOTES = ["teachers=votes", "dataset=none", "student=none", "trainer.progress=false"]
+FILE = [*VOTES, "teachers.path=votes.npy"]
 
 
 class Ran(NamedTuple):
@@ -126,21 +127,32 @@ def command(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) 
 
 
 @pytest.fixture
-def nzc(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: Command, database: Path) -> Nzc:
-    """Run `nzc ARGUMENTS` in an empty folder, silent, untracked and without figures unless said."""
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An empty folder, which is the working directory."""
     monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+@pytest.fixture
+def nzc(here: Path, monkeypatch: pytest.MonkeyPatch, command: Command, database: Path) -> Nzc:
+    """Run `nzc ARGUMENTS` in an empty folder, silent, untracked and without figures unless said.
+
+    It must end with exit code `code`.
+    """
     monkeypatch.setenv("HYDRA_FULL_ERROR", "1")  # main sets it, too; here it is undone
     monkeypatch.setattr(
         mlflow, "create_database", lambda path: path.exists() or shutil.copyfile(database, path)
     )
 
-    def run(*arguments: str) -> Ran:
+    def run(*arguments: str, code: int = 0) -> Ran:
         words = [*arguments]
         for default in ("tracking=none", "figures=false", "trainer.progress=false"):
             key = default.partition("=")[0]
             if not any(argument.startswith(key) for argument in arguments):
                 words.append(default)
-        return Ran(*command(*words), tmp_path)
+        ran = Ran(*command(*words), here)
+        assert ran.code == code, ran.err
+        return ran
 
     return run
 
@@ -181,8 +193,16 @@ def contents(*roots: Path) -> Iterator[tuple[str, bytes]]:
                         yield f"{path}:{name}", archive.read(name)
 
 
-def tracked_runs(client: MlflowClient, query: str = "") -> list[Run]:
+def mlflow_client(name: str = "mlflow.db") -> MlflowClient:
+    """A database in the working directory. MLflow keeps connections, by a relative path from test
+    to test.
+    """
+    return MlflowClient(f"sqlite:///{Path.cwd()}/{name}")
+
+
+def tracked_runs(client: MlflowClient | None = None, query: str = "") -> list[Run]:
     """All runs that MLflow has, the oldest first."""
+    client = client or mlflow_client()
     everywhere = [experiment.experiment_id for experiment in client.search_experiments()]
     return list(client.search_runs(everywhere, query, order_by=["attributes.start_time"]))
 

@@ -2,8 +2,6 @@
 their class.
 """
 
-from typing import Any
-
 import numpy as np
 
 from nzc.mechanisms import ABSTAIN
@@ -11,7 +9,7 @@ from nzc.students import FittedStudent, StudentConfig, StudentData
 from nzc.training.trainer import TrainerSettings
 
 QUIET = TrainerSettings(progress=False, accelerator="cpu", devices=1)
-COMMON: dict[str, Any] = {
+COMMON = {
     "network": "mlp",
     "steps": 60,
     "batch_size": 8,

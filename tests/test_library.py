@@ -205,10 +205,7 @@ def test_wrong_votes_are_refused(votes: Any, says: str, use: str, argument: obje
         lambda delta: nzc.Ledger("ledger.db").total("hospital", delta=delta),
     ],
 )
-def test_a_delta_outside_0_to_1_is_refused(
-    delta: object, use: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
+def test_a_delta_outside_0_to_1_is_refused(delta: object, use: Any, here: Path) -> None:
     with pytest.raises(InputError, match=r"delta=.*strictly between 0 and 1"):
         use(delta=delta)
 
@@ -288,10 +285,7 @@ def _own_aggregator(sigma: int) -> None:
     Path("conf/aggregator/mine.yaml").write_text("_target_: from_python.aggregator\n")
 
 
-def test_a_run_from_python_leaves_no_state_behind(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
+def test_a_run_from_python_leaves_no_state_behind(here: Path) -> None:
     _own_aggregator(sigma=2)
     before = _state()
     result = nzc.run(
@@ -381,11 +375,8 @@ def test_settings_are_flat_but_for_objects_of_a_group() -> None:
         (["student=7"], "=7:"),
     ],
 )
-def test_a_run_from_python_refuses_wrong_input(
-    overrides: Any, says: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
+def test_a_run_from_python_refuses_wrong_input(overrides: Any, says: str, here: Path) -> None:
     with pytest.raises(InputError, match=says):
         nzc.run(overrides)
     assert not GlobalHydra.instance().is_initialized()
-    assert not list(tmp_path.iterdir())
+    assert not list(here.iterdir())

@@ -3,13 +3,12 @@
 import numpy as np
 import presets
 import pytest
-from conftest import VOTES, Command, Nzc
+from conftest import FILE, Command, Nzc
 
 from nzc.accounting.cost import Cost, cost_curve
 from nzc.accounting.rdp import to_epsilon
 from nzc.mechanisms import ABSTAIN, NoisyArgmax
 
-FILE = [*VOTES, "teachers.path=votes.npy"]
 DELTA = 1e-5
 
 pytestmark = pytest.mark.usefixtures("histograms")

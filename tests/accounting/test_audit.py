@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from numpy.random import default_rng
 from scipy.stats import binom, norm
 
 import nzc
@@ -17,7 +18,7 @@ def test_lower_bound_is_above_the_truth_in_at_most_one_in_twenty(stay):
     """Randomised response, whose ε at δ is known; the binomial test has a false alarm in 1e6."""
     runs = 1000
     truth = max(0.0, np.log((stay - 1e-5) / (1 - stay)))
-    rng = np.random.default_rng(0)
+    rng = default_rng(0)
 
     def bit(probability):
         return lambda trials, rng: (rng.random(trials) < probability).astype(float)
@@ -35,7 +36,7 @@ def test_gnmax_stays_below_its_bound_and_finds_most_of_what_the_trials_can_show(
     assert sorted(pair[0]) == [125, 125]
     assert abs(pair[0] - pair[1]).sum() == 2
     evidence = mechanism.evidence(pair)
-    rng = np.random.default_rng(3)
+    rng = default_rng(3)
     found = audit(mechanism.release, evidence, pair, queries, 10_000, 1e-5, rng)
     mu = np.sqrt(2 * queries) / 22
     # An event seen 50 times in 5,000.
@@ -49,7 +50,7 @@ def test_a_sampler_with_less_noise_than_is_charged_fails_loudly(monkeypatch):
         nzc.GaussianNoise, "sample", lambda self, shape, rng: rng.normal(scale=40 / 3, size=shape)
     )
     with pytest.raises(Contradiction, match=r"epsilon\.data_independent="):
-        nzc.audit(nzc.GNMax(40), 250, 2, 100, rng=np.random.default_rng(4))
+        nzc.audit(nzc.GNMax(40), 250, 2, 100, rng=default_rng(4))
 
 
 @pytest.mark.parametrize(
@@ -88,7 +89,7 @@ MECHANISMS = [
 @pytest.mark.slow
 @pytest.mark.parametrize(("mechanism", "queries"), MECHANISMS, ids=str)
 def test_no_audit_is_above_what_is_published(mechanism: nzc.NoisyArgmax, queries: int) -> None:
-    rng = np.random.default_rng(0)
+    rng = default_rng(0)
     found = nzc.audit(mechanism, TEACHERS, CLASSES, queries, 100_000, DELTA, rng)
     assert found <= mechanism.promise(queries, queries).data_independent(DELTA)
     assert queries > 1 or found > 0

@@ -6,6 +6,7 @@ import presets
 import pytest
 from brute import FLOOR, GRID
 from conftest import published_votes
+from numpy.testing import assert_allclose, assert_array_equal
 
 import nzc
 from nzc.accounting.exact import IMPOSSIBLE
@@ -70,7 +71,7 @@ def test_the_edge_of_what_is_possible_is_no_cliff(mechanism, first):
     cost = per_query(mechanism, votes)
     assert (cost <= sum(release.rdp(GRID) for _, release in mechanism.worst_case(1, 1))).all()
     true = brute.cost(mechanism, votes[edge], GRID[:4])
-    np.testing.assert_allclose(cost[edge, :4], true, rtol=1e-6, atol=FLOOR)
+    assert_allclose(cost[edge, :4], true, rtol=1e-6, atol=FLOOR)
 
 
 @pytest.mark.parametrize("sigma", [0.0375, 0.03, 0.01])
@@ -109,6 +110,6 @@ def test_equal_queries_cost_as_often_as_they_are_asked(name):
     votes = np.array([[180, 50, 20]])
     once = exact(votes).total(ORDERS)
     seven = exact(np.repeat(votes, 7, axis=0))
-    np.testing.assert_allclose(seven.total(ORDERS), 7 * once, rtol=1e-12)
-    np.testing.assert_array_equal(seven.per_query(ORDERS), np.tile(once, (7, 1)))
+    assert_allclose(seven.total(ORDERS), 7 * once, rtol=1e-12)
+    assert_array_equal(seven.per_query(ORDERS), np.tile(once, (7, 1)))
     assert (exact(votes[:0]).total(ORDERS) == 0).all()

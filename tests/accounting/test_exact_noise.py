@@ -7,6 +7,7 @@ import mpmath
 import numpy as np
 import presets
 import pytest
+from numpy.random import default_rng
 from scipy import stats
 
 import nzc
@@ -76,7 +77,7 @@ def silent() -> Silent:
 
 def some_cells(bits: int, many: int) -> list[int]:
     """Cells of U: random, next to 0, 1 and 1/2, and at every power of two from either end."""
-    rng = np.random.default_rng(bits)
+    rng = default_rng(bits)
     top = 2**bits - 1
     cells = [int.from_bytes(rng.bytes(bits // 8 + 1)) % top for _ in range(many)]
     cells += [int(Fraction(u) * 2**bits) for u in (np.exp(-2), 1 - np.exp(-2), np.exp(-1), 0.25)]
@@ -132,7 +133,7 @@ def test_a_label_rarer_than_the_steps_of_float64_occurs() -> None:
 
     Its law says e^-78.
     """
-    assert np.random.default_rng(0).laplace(size=10**6).max() < 37
+    assert default_rng(0).laplace(size=10**6).max() < 37
     noise = ExactNoise(LAPLACE, Fraction(1))
     unit = 2**896
     first = [0, 2**53 - 1]
@@ -150,7 +151,7 @@ def test_equal_bits_to_the_end_are_decided_by_the_lowest_class(name: str) -> Non
 def test_near_ties_are_decided_as_exact_arithmetic_does(name: str, scale: Fraction) -> None:
     """The first score makes up for its noise to the last bit of float64."""
     law = CDF[name][0]
-    rng = np.random.default_rng(3)
+    rng = default_rng(3)
     context = mpmath.mp.clone()
     context.prec = 2200
     for _ in range(2):

@@ -6,6 +6,7 @@ import brute
 import numpy as np
 import pytest
 from brute import FLOOR, GRID, leak
+from numpy.testing import assert_allclose, assert_array_equal
 from scipy.special import logsumexp
 from scipy.stats import laplace, norm
 
@@ -46,7 +47,7 @@ def test_one_grid_for_all_neighbours_gives_what_the_law_alone_gives(mechanism):
         pairs = Pairs(np.zeros(len(there), dtype=int), here, there, np.ones_like(there))
         exact = mechanism.exact(np.array([votes]))
         alone = np.minimum(largest_divergence(pairs, 1, GRID), exact.ceiling(GRID).sum(axis=0))
-        np.testing.assert_allclose(exact.per_query(GRID), alone, rtol=1e-6, atol=FLOOR)
+        assert_allclose(exact.per_query(GRID), alone, rtol=1e-6, atol=FLOOR)
 
 
 def joint_law(mechanism, votes, student_probs=None):
@@ -247,7 +248,7 @@ def test_the_theorems_hold_where_teachers_abstain(mechanism):
 def test_a_teacher_that_abstains_casts_no_vote():
     predictions = np.array([[0, 1, -1], [0, -1, -1], [2, 1, -1]])
     votes = nzc.count_votes(predictions, 3)
-    np.testing.assert_array_equal(votes, [[2, 0, 1], [0, 2, 0], [0, 0, 0]])
+    assert_array_equal(votes, [[2, 0, 1], [0, 2, 0], [0, 0, 0]])
     plain = nzc.GNMax(2)
     for mechanism in (plain, plain.between(nzc.Abstentions(2))):
         with pytest.raises(nzc.InputError):

@@ -6,6 +6,7 @@ import mpmath as mp
 import numpy as np
 import pytest
 from conftest import published_votes
+from numpy.random import default_rng
 from scipy.stats import binom
 
 import nzc
@@ -56,7 +57,7 @@ def test_growth_covers_every_histogram_within_reach(bound, teachers, classes):
 @pytest.mark.parametrize("bound", BOUNDS, ids=["gaussian", "laplace"])
 def test_log_smooth_bound_has_sensitivity_beta(bound):
     """Several queries, one teacher moves its vote in each of them at once."""
-    rng = np.random.default_rng(1)
+    rng = default_rng(1)
     for _ in range(15):
         teachers = rng.integers(0, 3, size=(6, 15))  # [queries, teachers]
         other = teachers.copy()
@@ -130,7 +131,7 @@ def test_released_bound_is_too_low_as_often_as_planned_and_no_more():
     votes = np.array([[30, 20, 0]] * 40 + [[49, 1, 0]] * 10)
     bound = gaussian_bound(10)
     plan = Plan(order=3.0, beta=0.3, noise=2.0, failure=0.02)
-    rng = np.random.default_rng(2)
+    rng = default_rng(2)
     draws = 50_000
     log_bound = sanitised.log_smooth_bound([(bound, votes)], plan.order, plan.beta)
     total = bound.cost(votes)(np.array([plan.order])).sum()
@@ -195,7 +196,7 @@ def test_published_votes(name, queries, delta):
     votes = published_votes(name, queries)
     bound = gaussian_bound(40)
     plan = sanitised.plan([(queries, bound)], delta)
-    found = sanitised.sanitise([(bound, votes)], plan, delta, np.random.default_rng(0))
+    found = sanitised.sanitise([(bound, votes)], plan, delta, default_rng(0))
     cost = bound.cost(votes)
     theorem, _ = to_epsilon(lambda orders: cost(orders).sum(axis=0), delta)
     assert theorem < plan.convert(found, delta) < 1.5 * theorem

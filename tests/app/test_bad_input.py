@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from conftest import VOTES, Command, Nzc
+from conftest import FILE, VOTES, Command, Nzc
 from hydra.core.override_parser.overrides_parser import OverridesParser
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -21,7 +21,6 @@ from nzc.app.errors import error_line, input_error
 from nzc.app.keys import refuse_unknown_keys
 from nzc.runs.layout import RESULT, STUDENT, STUDENT_INPUT, flatten
 
-FILE = [*VOTES, "teachers.path=votes.npy"]
 #: Arguments, and how the line begins, if not with the last of them.
 WRONG = """
 aggregator=foo
@@ -77,8 +76,8 @@ def lost(**settings):
 """
 
 
-def _complains(nzc: Nzc | Command, arguments: list[str], begins: str) -> None:
-    code, out, err, *_ = nzc(*arguments)
+def _complains(ended: tuple[Any, ...], begins: str) -> None:
+    code, out, err, *_ = ended
     assert (code, out, err.count("\n")) == (2, "", 1), err
     assert err.startswith(f"nzc: {begins}") and len(err) < 520, err
 
@@ -116,7 +115,8 @@ def test_one_line_and_nothing_left(nzc: Nzc, command: Command, line: str) -> Non
         words = words.replace(short, words_meant)
     arguments = words.split()
     is_subcommand = arguments[0] in ("plan", "predict", "report")
-    _complains(command if is_subcommand else nzc, arguments, begins or arguments[-1])
+    ended = command(*arguments) if is_subcommand else nzc(*arguments, code=2)
+    _complains(ended, begins or arguments[-1])
     assert set(Path().rglob("*")) == before
 
 
@@ -135,9 +135,8 @@ def test_a_file_name_that_hydra_cannot_read_is_answered_with_what_to_type(
     nzc: Nzc, name: str, words: list[str]
 ) -> None:
     Path(name).touch()
-    ran = nzc(*words, "dataset=table", f"dataset.private={name}")
-    assert ran.code == 2 and ran.err.startswith(f"nzc: dataset.private={name}: ")
-    assert _typed(ran.err) == name
+    err = nzc(*words, "dataset=table", f"dataset.private={name}", code=2).err
+    assert err.startswith(f"nzc: dataset.private={name}: ") and _typed(err) == name
 
 
 #: Overrides, the last of which is refused, and what the line says of its key.
@@ -159,11 +158,8 @@ threshold=3 | aggregator.threshold (with aggregator=confident | student.threshol
 
 
 @pytest.mark.parametrize("line", REFUSED.strip().splitlines())
-def test_a_refused_key_names_its_cause(
-    line: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_refused_key_names_its_cause(line: str, here: Path) -> None:
     """Who chose the option that lacks it, and which have it, also in the working directory."""
-    monkeypatch.chdir(tmp_path)
     Path("conf/student").mkdir(parents=True)
     Path("conf/student/heir.yaml").write_text("defaults: [vat, _self_]")
     words, *says = line.split(" | ")
@@ -181,12 +177,12 @@ def test_a_key_beside_a_sweep_over_its_group_is_answered_with_what_to_type(nzc: 
     Path("votes.npy").write_bytes(b"")
     words = ["--multirun", "aggregator=confident,interactive", *FILE]
     typed = "++aggregator.threshold=30"
-    assert typed in nzc(*words, "aggregator.threshold=30").err
-    assert "votes.npy" in nzc(*words, typed).err  # the next mistake
+    assert typed in nzc(*words, "aggregator.threshold=30", code=2).err
+    assert "votes.npy" in nzc(*words, typed, code=2).err  # the next mistake
 
 
 JUNK = ["abc", "null", "-1", "nan", "1e400", "[1,{a: 2}]", "{a: 1}", "true", "${nope}", "???"]
-TREE: Any = OmegaConf.to_container(compose_run(["tracking=none"]), resolve=False)
+TREE = OmegaConf.to_container(compose_run(["tracking=none"]), resolve=False)
 KEYS = [key for key in flatten(TREE) if not key.startswith("hydra.") and "_target_" not in key]
 
 
@@ -224,14 +220,14 @@ def test_sweep_files_with_a_slip(nzc: Nzc, line: str) -> None:
         text = f"sweep: {{figures: [{{name: a, curve: asked}}, {{name: {slip}}}]}}"
     Path("sweeps").mkdir()
     Path("sweeps/mine.yaml").write_text(f"# @package _global_\n{text}")
-    _complains(nzc, ["--multirun", "+sweeps=mine"], begins)
+    _complains(nzc("--multirun", "+sweeps=mine", code=2), begins)
 
 
 FLAT = np.full((30, 3), 10)
 PATH = "teachers.path=votes.npy"
 LABELS = "teachers.labels=labels.npy"
 #: Votes, labels, arguments, and how the line begins.
-FILES: list[tuple[Any, Any, list[str], str]] = [
+FILES = [
     (FLAT + 0.5, [], FILE, PATH),
     (np.arange(9), [], FILE, PATH),
     (FLAT, np.full(30, 3), [*FILE, LABELS], LABELS),
@@ -246,7 +242,7 @@ def test_files_of_wrong_numbers(
     np.save("votes.npy", votes)
     np.save("labels.npy", labels)
     before = set(Path().iterdir())
-    _complains(nzc, arguments, begins)
+    _complains(nzc(*arguments, code=2), begins)
     assert set(Path().iterdir()) == before
 
 
@@ -259,4 +255,4 @@ def test_files_that_are_no_arrays(nzc: Nzc, arguments: list[str]) -> None:
     path = Path(arguments[-1].partition("=")[2])
     for content in (path.read_bytes()[:-99], pickle.dumps(FLAT)):
         path.write_bytes(content)
-        _complains(nzc, arguments, arguments[-1])
+        _complains(nzc(*arguments, code=2), arguments[-1])

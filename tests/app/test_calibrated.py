@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import presets
 import pytest
-from conftest import VOTES, Nzc
+from conftest import FILE, Nzc
 from dp_accounting.pld import privacy_loss_distribution as pld
 from omegaconf import DictConfig, OmegaConf
 
@@ -17,8 +17,6 @@ from nzc.app.build import build
 from nzc.app.components import build_policy
 from nzc.app.config import compose_run
 from nzc.labeling.bound import Promise
-
-FILE = [*VOTES, "teachers.path=votes.npy"]
 
 
 @pytest.mark.usefixtures("histograms")

@@ -4,8 +4,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import TEACHERS, Nzc, tracked_runs
-from mlflow import MlflowClient
+from conftest import TEACHERS, Nzc, mlflow_client, tracked_runs
 from omegaconf import OmegaConf
 
 from nzc.app.build import build
@@ -51,12 +50,11 @@ def test_files_beside_the_data_are_options_and_their_names_stand_everywhere(nzc:
     own.append("aggregator.noise.gamma=0.2")
     words = ["student.steps=20", "tracking=mlflow", "tracking.register=mine"]
     ran = nzc(*own, "student=vat_like", *words)
-    assert ran.code == 0, ran.err
     names = {"dataset": "mnist_like", "aggregator": "confident_gumbel", "student": "vat_like"}
     assert ran.result.items() >= (names | {"seed": 7}).items()
     assert " · ".join(names.values()) in ran.out
-    client = MlflowClient(f"sqlite:///{Path.cwd()}/mlflow.db")
-    (run,) = tracked_runs(client)
+    client = mlflow_client()
+    (run,) = tracked_runs()
     assert run.data.params.items() >= (names | {"teachers": "ensemble"}).items()
     assert client.get_experiment_by_name("mnist_like") is not None
     (version,) = client.search_model_versions("name = 'mine'")
@@ -119,10 +117,7 @@ class Wide(nzc.GumbelNoise):
 """
 
 
-def test_parts_that_no_price_holds_for_are_refused_by_their_key(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
+def test_parts_that_no_price_holds_for_are_refused_by_their_key(here: Path) -> None:
     Path("priceless.py").write_text(OWN_PARTS)
     for node, message in (
         ({"_target_": "priceless.counts", "gamma": 0.1}, r"^aggregator\.noise=Exponential"),

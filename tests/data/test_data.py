@@ -8,6 +8,8 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from numpy.random import default_rng
+from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.tree import DecisionTreeClassifier
 
 from nzc.app.config import compose_run
@@ -31,7 +33,7 @@ from nzc.validation import InputError
 def test_shards_are_disjoint_and_cover(
     rows: int, classes: int, seed: int, grouped: bool, share: float
 ) -> None:
-    labels = np.random.default_rng(seed).integers(0, classes, rows)
+    labels = default_rng(seed).integers(0, classes, rows)
     groups = 7 * labels if grouped else None  # numbers with gaps
     most = rows if groups is None else len(np.unique(groups))
     count = 1 + int(share * (most - 1))
@@ -49,10 +51,10 @@ def test_labels_decide_nothing_public(monkeypatch: pytest.MonkeyPatch) -> None:
     change the pool.
     """
     monkeypatch.setattr("nzc.data.splits._POOL", 500)
-    splits, rng = Digits(0, 300, 400, unit="label").read(), np.random.default_rng(0)
+    splits, rng = Digits(0, 300, 400, unit="label").read(), default_rng(0)
     assert splits.labels_only and len(splits.pool) == 500
-    np.testing.assert_array_equal(splits.pool[:400], splits.public.x)
-    np.testing.assert_array_equal(splits.pool[400:], splits.private.x[splits.joined])
+    assert_array_equal(splits.pool[:400], splits.public.x)
+    assert_array_equal(splits.pool[400:], splits.private.x[splits.joined])
     assert splits.summary["features"] == 100
     order = rng.permutation(300)
     other = replace(splits, private=Records(splits.private.x[order], rng.integers(0, 10, 300)))
@@ -83,27 +85,25 @@ def test_private_records_stay_private_whatever_the_seed(dataset: str) -> None:
 
 @pytest.mark.parametrize("value", [-1e300, np.inf])
 def test_one_absurd_value_stays_finite_and_so_does_its_square(value: float) -> None:
-    row = Standardizer.fit(np.random.default_rng(0).normal(size=(50, 2)))(np.array([[value, 0.5]]))
+    row = Standardizer.fit(default_rng(0).normal(size=(50, 2)))(np.array([[value, 0.5]]))
     assert np.isfinite(row**2).all() and np.sign(row[0, 0]) == np.sign(value)
 
 
 @pytest.mark.parametrize("scale", [1e-100, 1.0, 1e100])
 def test_features_do_not_depend_on_the_scale(scale: float) -> None:
-    x = np.random.default_rng(0).normal([0, 1, -2], 0.3, (200, 3))
+    x = default_rng(0).normal([0, 1, -2], 0.3, (200, 3))
     features = Standardizer.fit(x * scale)(x * scale)
-    np.testing.assert_allclose(features, (x - x.mean(axis=0)) / x.std(axis=0), atol=1e-6)
+    assert_allclose(features, (x - x.mean(axis=0)) / x.std(axis=0), atol=1e-6)
     constant = np.full((7, 1), 0.1 * scale)
-    np.testing.assert_array_equal(Standardizer.fit(constant)(constant), 0)
+    assert_array_equal(Standardizer.fit(constant)(constant), 0)
 
 
 @pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])
 def test_features_do_not_depend_on_the_width_of_their_type(dtype: str) -> None:
     """The sums of these rows are beyond float16, and beyond float32 at their largest."""
-    x = np.random.default_rng(0).integers(0, 17, (1000, 4)) * 16
+    x = default_rng(0).integers(0, 17, (1000, 4)) * 16
     expected = (x - x.mean(axis=0)) / x.std(axis=0)
-    np.testing.assert_allclose(
-        Standardizer.fit(x.astype(dtype))(x.astype(dtype)), expected, atol=1e-6
-    )
+    assert_allclose(Standardizer.fit(x.astype(dtype))(x.astype(dtype)), expected, atol=1e-6)
     largest = min(float(np.finfo(dtype).max), 1e100)
     most = np.where(x > 128, largest, -largest).astype(dtype)
     features = Standardizer.fit(most)(most)

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 import torchvision
 from conftest import published
+from numpy.testing import assert_allclose, assert_array_equal
 from PIL import Image
 from scipy.io import savemat
 
@@ -65,7 +66,7 @@ def test_svhn_is_downloaded_and_has_the_papers_roles(
     assert [len(roles.private), len(roles.public), len(roles.test)] == [70, 30, 20]
     assert roles.classes == 10
     train = np.random.default_rng(0).integers(0, 256, (32, 32, 3, 40), np.uint8)
-    np.testing.assert_array_equal(roles.private.x[7], train[..., 7].transpose(2, 0, 1))
+    assert_array_equal(roles.private.x[7], train[..., 7].transpose(2, 0, 1))
     assert (roles.private.y[:11] == np.arange(1, 12) % 10).all()  # the file's 10 is the digit 0
     assert roles.test.y[0] == 1
     _refused(replace(svhn, public=50), "public=50", "at most 49")
@@ -120,15 +121,15 @@ def test_adult_sees_public_rows_alone(small_adult: Path) -> None:
     assert roles.private.x.shape[1:] == (
         6 + 7 + 2,
     )  # numbers; seven words never change; Peru and France
-    np.testing.assert_array_equal(roles.private.x[:, -2:], [[0, 1], [1, 0], [0, 0], [0, 1]])
+    assert_array_equal(roles.private.x[:, -2:], [[0, 1], [1, 0], [0, 0], [0, 1]])
     assert roles.public.x[:, 0].mean() == pytest.approx(0, abs=1e-6)
     assert roles.public.x[:, 0].std() == pytest.approx(1, abs=1e-6)
     assert roles.private.y.tolist() == [0, 0, 0, 0] and roles.test.y.tolist() == [1, 1, 1]
     text = (small_adult / "adult.data").read_text()
     (small_adult / "adult.data").write_text(text.replace("39", "90").replace("Peru", "Chile"))
     after = Adult(str(small_adult.parent), public=3).load()
-    np.testing.assert_array_equal(roles.public.x, after.public.x)
-    np.testing.assert_array_equal(roles.test.x, after.test.x)
+    assert_array_equal(roles.public.x, after.public.x)
+    assert_array_equal(roles.test.x, after.test.x)
 
 
 def test_adult_files(small_adult: Path) -> None:
@@ -144,7 +145,7 @@ def test_adult_lines_up_with_the_published_votes() -> None:
         pytest.skip("NZC_DATA names no folder with adult/adult.data")
     roles = Adult(str(votes.parents[1]), public=14_281).load()
     assert (len(roles.private), len(roles.public), len(roles.test)) == (32_561, 14_281, 2_000)
-    np.testing.assert_array_equal(np.concatenate([roles.public.y, roles.test.y]), np.load(labels))
+    assert_array_equal(np.concatenate([roles.public.y, roles.test.y]), np.load(labels))
     assert (roles.public.y[:500] == np.load(votes)[:500].argmax(axis=1)).mean() > 0.8
 
 
@@ -163,25 +164,26 @@ def images(tmp_path: Path) -> Path:
     return tmp_path / "images"
 
 
-FOLDER = Folder("", seed=0, private=0.5, public=0.3)
+@pytest.fixture
+def folder(images: Path) -> Folder:
+    return Folder(str(images), seed=0, private=0.5, public=0.3)
 
 
-def test_a_folder_of_images(images: Path) -> None:
-    roles = replace(FOLDER, path=str(images)).load()
+def test_a_folder_of_images(folder: Folder) -> None:
+    roles = folder.load()
     assert (roles.classes, roles.private.x.shape[1:]) == (2, (3, 4, 6))
     reds = [split.x[:][:, 0, 0, 0] for split in (roles.private, roles.public, roles.test)]
-    np.testing.assert_array_equal(reds[0] >= 100, roles.private.y == 1)
+    assert_array_equal(reds[0] >= 100, roles.private.y == 1)
     assert len(np.unique(np.concatenate(reds))) == 20
     assert sum(len(np.unique(red % 100)) for red in reds) == 10  # images of one name share a split
     shown = zip(roles.public.y, reds[1] % 100, strict=True)
     assert roles.ids.tolist() == [f"{roles.labels[label]}/{red}.png" for label, red in shown]
-    assert roles.digest == replace(FOLDER, path=str(images)).load().digest
-    assert roles.digest != replace(FOLDER, path=str(images), seed=1).load().digest
-    assert replace(FOLDER, path=str(images), size=8, grey=True).load().test.x.shape[1:] == (1, 8, 8)
+    assert roles.digest == folder.load().digest
+    assert roles.digest != replace(folder, seed=1).load().digest
+    assert replace(folder, size=8, grey=True).load().test.x.shape[1:] == (1, 8, 8)
 
 
-def test_folders_that_are_none(images: Path, tmp_path: Path) -> None:
-    folder = replace(FOLDER, path=str(images))
+def test_folders_that_are_none(folder: Folder, images: Path, tmp_path: Path) -> None:
     _refused(replace(folder, path="none"), "path=none", "2 or more classes; it has 0")
     _refused(replace(folder, classes=["cat", "bird"]), "which has 1 others")
     for split in ("train", "val"):
@@ -196,12 +198,12 @@ def test_folders_that_are_none(images: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("kind", ["png", "tiff"])
-def test_sixteen_bits_keep_their_scale(images: Path, kind: str) -> None:
+def test_sixteen_bits_keep_their_scale(folder: Folder, images: Path, kind: str) -> None:
     values = np.linspace(0, 65535, 24).astype(np.uint16).reshape(4, 6)
     for file in images.glob("*/*.png"):
         Image.fromarray(values).save(file, kind)
-    x = replace(FOLDER, path=str(images), grey=True).load().private.x[:]
-    np.testing.assert_allclose(x, np.broadcast_to(values / 257, x.shape), atol=0.5)
+    x = replace(folder, grey=True).load().private.x[:]
+    assert_allclose(x, np.broadcast_to(values / 257, x.shape), atol=0.5)
 
 
 # Images without a class.
@@ -219,26 +221,28 @@ def unlabelled(images: Path) -> Path:
     return folder
 
 
-def test_unlabelled_images_lie_in_a_folder_of_their_own(images: Path, unlabelled: Path) -> None:
-    folder = replace(FOLDER, path=str(images), public=str(unlabelled))
-    splits = folder.load()
+def test_unlabelled_images_lie_in_a_folder_of_their_own(folder: Folder, unlabelled: Path) -> None:
+    apart = replace(folder, public=str(unlabelled))
+    splits = apart.load()
     assert list(splits.ids) == ["b.png", "ward/3/a.png", "ward/a.png"]
-    np.testing.assert_array_equal(splits.public.x[:, 0, 0, 0], [0, 2, 1])
-    assert (splits.classes, splits.public.y.tolist(), folder.check()) == (2, [UNKNOWN] * 3, 3)
+    assert_array_equal(splits.public.x[:, 0, 0, 0], [0, 2, 1])
+    assert (splits.classes, splits.public.y.tolist(), apart.check()) == (2, [UNKNOWN] * 3, 3)
     assert 0 < len(splits.private) < 20 and len(splits.private) + len(splits.test) == 20
     shutil.rmtree(unlabelled)
     _refused(replace(folder, public="none"), "public=none", "no image")
     # A private image keeps its split and its teacher.
-    by_share = replace(FOLDER, path=str(images)).load()
-    np.testing.assert_array_equal(splits.private.x, by_share.private.x)
-    np.testing.assert_array_equal(splits.units.keys, by_share.units.keys)
+    by_share = folder.load()
+    assert_array_equal(splits.private.x, by_share.private.x)
+    assert_array_equal(splits.units.keys, by_share.units.keys)
 
 
-def test_test_images_lie_in_folders_of_the_classes(images: Path, unlabelled: Path) -> None:
+def test_test_images_lie_in_folders_of_the_classes(
+    folder: Folder, images: Path, unlabelled: Path
+) -> None:
     test = images / "test"
     (test / "dog").mkdir(parents=True)
     Image.new("RGB", (6, 4), "white").save(test / "dog" / "0.png")
-    folder = replace(FOLDER, path=str(images), public=str(unlabelled), test=str(test))
+    folder = replace(folder, public=str(unlabelled), test=str(test))
     splits = folder.load()
     assert (len(splits.private), splits.test.y.tolist()) == (20, [1])
     (unlabelled / "note.txt").write_text("no image")
@@ -249,10 +253,10 @@ def test_test_images_lie_in_folders_of_the_classes(images: Path, unlabelled: Pat
 
 
 def test_an_image_in_the_private_and_the_public_folder_is_refused_or_dropped(
-    images: Path, unlabelled: Path
+    folder: Folder, images: Path, unlabelled: Path
 ) -> None:
     """Its namesake in another class is the same person's, so it is dropped, too."""
-    folder = replace(FOLDER, path=str(images), public=str(unlabelled))
+    folder = replace(folder, public=str(unlabelled))
     before = folder.load()
     names = np.array([f"{number}.png" for number in range(10)])
     (name,) = names[keys_of(names) == before.units.keys[0]]
@@ -261,7 +265,7 @@ def test_an_image_in_the_private_and_the_public_folder_is_refused_or_dropped(
     _refused(folder, "overlap=refuse", "2 are in public rows too")
     dropped = replace(folder, overlap="drop").load()
     rest = before.units.keys != before.units.keys[0]
-    np.testing.assert_array_equal(dropped.private.x, before.private.x[rest])
+    assert_array_equal(dropped.private.x, before.private.x[rest])
 
 
 # Glyphs.
@@ -287,11 +291,11 @@ def test_glyph_items_are_pure() -> None:
     far = np.array([64_999_999])
     assert (many.shape, many.dtype) == ((60, 1, SIDE, SIDE), np.uint8)
     assert len({*map(bytes, many)}) == 60
-    np.testing.assert_array_equal(private.labels(some), roles.private.y[some])
-    np.testing.assert_array_equal(test[far], test[np.append(some, far)][-1:])
+    assert_array_equal(private.labels(some), roles.private.y[some])
+    assert_array_equal(test[far], test[np.append(some, far)][-1:])
     assert (roles.public.x[:20] != roles.test.x).any(axis=(1, 2, 3)).all()
     for rows in (private, roles.private.x, pickle.loads(pickle.dumps(roles.private.x))):
-        np.testing.assert_array_equal(rows[some], many[some])
+        assert_array_equal(rows[some], many[some])
 
 
 @pytest.mark.usefixtures("few_fonts")
@@ -328,4 +332,4 @@ def test_glyph_imbalance_is_five_to_one_and_a_tenth_of_private_labels_is_wrong()
     wrong = given != truth
     assert wrong.mean() == pytest.approx(0.1, abs=0.005)
     public = Items(GLYPH, "public").labels(rows)
-    np.testing.assert_array_equal(public, Items(right, "public").labels(rows))
+    assert_array_equal(public, Items(right, "public").labels(rows))

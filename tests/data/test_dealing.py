@@ -11,6 +11,7 @@ from shutil import rmtree
 import numpy as np
 import pandas as pd
 import pytest
+from numpy.testing import assert_array_equal
 from PIL import Image
 from sklearn.tree import DecisionTreeClassifier
 
@@ -76,14 +77,14 @@ def _table(records: list[Record], home: Path, **columns: str) -> DataSplits:
     return Table(**files, label="label", drop=drop, classes=["0", "1", "2"], **columns).load()
 
 
-NAMED: dict[str, Load] = {
+NAMED = {
     "folder, names that repeat": _folder,
     "npz with id": lambda *at: _npz(*at, "id"),
     "npz with group": lambda *at: _npz(*at, "group"),
     "table with id": partial(_table, id="name"),
     "table with group": partial(_table, group="group"),
 }
-NUMBERED: dict[str, Load] = {"npz": _npz, "table": _table}
+NUMBERED = {"npz": _npz, "table": _table}
 OPERATIONS = ["relabelled", "removed", "renamed"]
 
 
@@ -176,10 +177,10 @@ def test_keys_follow_from_names_alone() -> None:
     names = np.array(["ann", "béa", "c" * 99, "ann", ""])
     keys = keys_of(names)
     assert [len({*keys[:3].tolist()}), keys[0] == keys[3]] == [3, True]
-    np.testing.assert_array_equal(keys_of(names[::-1]), keys[::-1])
+    assert_array_equal(keys_of(names[::-1]), keys[::-1])
     # One name that is text makes the others text, too.
     for alike in ([7.0, 0, -0.0], ["7", "0", "0"], [b"7", b"0", b"0"]):
-        np.testing.assert_array_equal(keys_of(np.array(alike)), keys_of(np.array([7, 0, 0])))
+        assert_array_equal(keys_of(np.array(alike)), keys_of(np.array([7, 0, 0])))
 
 
 def test_a_record_that_changes_its_group_moves_no_other(tmp_path: Path) -> None:

@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+from numpy.testing import assert_array_equal
 from PIL import Image
 
 from nzc.data import Dataset, DataSplits, Records, Split
@@ -34,7 +35,7 @@ def test_rows_in_a_file_are_those_in_memory(x: AnyArray, held: int) -> None:
     assert isinstance(rows, np.ndarray) == (x.nbytes <= held)
     assert (rows.shape, rows.dtype, len(rows)) == (x.shape, x.dtype, len(x))
     for numbers in (RNG.permutation(len(x))[:90], slice(3, 40), slice(None)):
-        np.testing.assert_array_equal(rows[numbers], x[numbers])
+        assert_array_equal(rows[numbers], x[numbers])
 
 
 def _table(folder: Path) -> Table:
@@ -96,4 +97,4 @@ def test_teachers_of_rows_in_a_file_predict_the_same(tmp_path: Path) -> None:
     for name, rows in {"held": x, "file": gather([x], held=0)}.items():
         data = DataSplits(Records(rows, Y), public, public, 3)
         predictions.append(teachers.train(data, PredictionStore(tmp_path / name), trainer))
-    np.testing.assert_array_equal(*predictions)
+    assert_array_equal(*predictions)

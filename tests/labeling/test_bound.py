@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pytest
 from brute import leak
-from conftest import VOTES, Nzc
+from conftest import FILE, Nzc
 from hypothesis import HealthCheck, Phase, assume, example, given, settings
 from hypothesis import strategies as st
 
@@ -264,8 +264,7 @@ def test_a_broken_promise_fails_before_anything_is_written(
     nzc: Nzc, histograms: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(Promise, "epsilon", 0.1)
-    ran = nzc(*VOTES, "teachers.path=votes.npy")
-    assert ran.code == 1
+    ran = nzc(*FILE, code=1)
     assert ran.err.splitlines()[-1].startswith("nzc: RuntimeError: these labels cost up to ε = ")
     assert "Traceback" not in ran.err
     assert not [*ran.folder.rglob("result.json"), *ran.folder.rglob("labels.csv")]

@@ -33,7 +33,7 @@ def _rows(arrays: Arrays, rows: Any) -> Arrays:
 
 #: Changes of the private rows of an .npz file: whether the ledger still knows them, and how to make
 #: them.
-NPZ: dict[str, tuple[bool, Callable[[Arrays], Arrays]]] = {
+NPZ = {
     "nothing": (True, dict),
     "the file's name, or compression": (True, dict),
     "the order of arrays": (True, lambda arrays: dict(reversed(arrays.items()))),
@@ -51,7 +51,7 @@ NPZ: dict[str, tuple[bool, Callable[[Arrays], Arrays]]] = {
     ),
 }
 #: The same for a table, whose file identifies it: the change of its rows, and other settings.
-TABLE: dict[str, tuple[bool, Callable[[pd.DataFrame], pd.DataFrame], dict[str, Any]]] = {
+TABLE = {
     "nothing": (True, pd.DataFrame, {}),
     "the file's name": (True, pd.DataFrame, {"private": "other.csv"}),
     "the public file, or dataset.drop": (True, pd.DataFrame, {"drop": ["dead", "dose"]}),
@@ -91,12 +91,8 @@ def _table(change: str) -> str:
 
 @pytest.mark.parametrize(("make", "changes"), [(_npz, NPZ), (_table, TABLE)])
 def test_which_changes_start_a_new_ledger(
-    make: Callable[[str], str],
-    changes: dict[str, Any],
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
+    make: Callable[[str], str], changes: dict[str, Any], here: Path
 ) -> None:
-    monkeypatch.chdir(tmp_path)
     page = (Path(__file__).parents[2] / "docs/privacy.md").read_text()
     header = "| ledger | `dataset=npz` | `dataset=table` |"
     listed = {}

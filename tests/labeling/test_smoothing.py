@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from numpy.random import default_rng
 
 from nzc.labeling.smoothing import NoisyTotals, expected_records, smooth
 from nzc.mechanisms import Counts
@@ -12,7 +13,7 @@ def _clusters(
     rng: np.random.Generator, classes: int, rows: int, width: float = 0.2
 ) -> tuple[np.ndarray, np.ndarray]:
     """Return unit length places of rows around three middles of each class, and their classes."""
-    middles = np.random.default_rng(7).standard_normal((classes, 3, 12))
+    middles = default_rng(7).standard_normal((classes, 3, 12))
     middles /= np.linalg.norm(middles, axis=2, keepdims=True)
     number = np.arange(classes * rows)
     label = number % classes
@@ -28,13 +29,13 @@ def _cell(places: np.ndarray, asked: np.ndarray) -> np.ndarray:
 def _counts(asked: np.ndarray, private: np.ndarray, label: np.ndarray, scale: float) -> np.ndarray:
     counts = np.zeros((len(asked), label.max() + 1))
     np.add.at(counts, (_cell(private, asked), label), 1)
-    rng = np.random.default_rng(len(private))
+    rng = default_rng(len(private))
     return counts + np.round(rng.laplace(scale=scale, size=counts.shape))
 
 
 @pytest.mark.parametrize("classes", [2, 10])
 def test_without_noise_rows_have_the_plurality_of_their_cell(classes: int) -> None:
-    rng = np.random.default_rng(0)
+    rng = default_rng(0)
     places, _ = _clusters(rng, classes, 500 // classes, 0.05)
     private, label = _clusters(rng, classes, 2000 // classes, 0.05)
     label = np.where(rng.random(len(label)) < 0.2, rng.integers(classes, size=len(label)), label)
@@ -46,7 +47,7 @@ def test_without_noise_rows_have_the_plurality_of_their_cell(classes: int) -> No
 
 
 def test_large_noise_leaves_the_shares_of_all_records() -> None:
-    rng = np.random.default_rng(2)
+    rng = default_rng(2)
     places, _ = _clusters(rng, 4, 100)
     rows = np.arange(200)
     shares = np.array([0.7, 0.2, 0.1, 0.0])
@@ -63,7 +64,7 @@ def test_large_noise_leaves_the_shares_of_all_records() -> None:
 def test_smoothing_labels_more_rows_right_than_each_cell_alone_and_surer_rows_more_often() -> None:
     shares = []
     for seed in range(2):
-        rng = np.random.default_rng(seed)
+        rng = default_rng(seed)
         places, truth = _clusters(rng, 5, 80, 0.3)
         private, label = _clusters(rng, 5, 300, 0.3)
         rows = rng.permutation(len(places))[:60]
@@ -86,7 +87,7 @@ def test_rows_are_between_one_and_a_quarter_of_the_public_rows(noise_std: float)
 
 def test_right_labels_are_expected_by_the_law_of_the_noise() -> None:
     mechanism = Counts(gamma=0.05)
-    noise = np.random.default_rng(0).laplace(scale=20, size=(200_000, 4))
+    noise = default_rng(0).laplace(scale=20, size=(200_000, 4))
     right = np.mean((np.array([60.0, 20, 20, 20]) + noise).argmax(axis=1) == 0)
     assert expected_in_cells(mechanism, 1_200, 4, 10, 0.5) == (1, pytest.approx(right, abs=0.005))
     assert expected_in_cells(mechanism, 10**6, 10, 10) == (1, pytest.approx(1))
@@ -98,7 +99,7 @@ def test_public_sums_take_their_share_of_noise_away(classes: int) -> None:
     """Second route: the noise of a difference to the mean of independent noise has 1 − 1/classes of
     its variance.
     """
-    rng = np.random.default_rng(0)
+    rng = default_rng(0)
     votes = rng.integers(0, 100, (20_000, classes))
     sums = votes.sum(axis=1)
     noisy = votes + rng.laplace(scale=3, size=votes.shape)

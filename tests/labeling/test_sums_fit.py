@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from numpy.random import default_rng
 from scipy.special import softmax
 
 from nzc.labeling.sums import (
@@ -18,19 +19,19 @@ from nzc.teachers.sums import PrivateSums, code_reach, counts_reach, scale_of
 
 def _rows(rows: int, features: int, seed: int) -> np.ndarray:
     """Return rows [rows, features] about 0, of length 1 at most."""
-    x = np.random.default_rng(seed).normal(size=(rows, features)) / np.sqrt(features)
+    x = default_rng(seed).normal(size=(rows, features)) / np.sqrt(features)
     return x / np.maximum(1, np.linalg.norm(x, axis=1, keepdims=True))
 
 
 def _labels(x: np.ndarray, weights: np.ndarray, seed: int) -> np.ndarray:
     probs = softmax(x @ weights + np.array([1.0, 0.0, -0.5])[: weights.shape[1]], axis=1)
-    draws = np.random.default_rng(seed).random((len(x), 1))
+    draws = default_rng(seed).random((len(x), 1))
     return np.asarray((draws > probs.cumsum(axis=1)[:, :-1]).sum(axis=1))
 
 
 def _learned(sums: PrivateSums, public: PublicRows, noise: float) -> LinearModel:
     """Return the model of sums with Gaussian noise of this deviation, in lengths of a record."""
-    rng = np.random.default_rng(0)
+    rng = default_rng(0)
     scale = scale_of(sums.classes, counts_reach(public.most))
     noisy = sums.class_counts() + scale * noise * rng.normal(size=sums.classes)
     counts = ReleasedCounts.of(noisy, scale * noise, sums)
@@ -47,7 +48,7 @@ def test_without_noise_it_is_the_maximum_of_the_likelihood(classes: int) -> None
     from sklearn.linear_model import LogisticRegression
 
     x = _rows(20_000, 5, seed=1)
-    truth = np.random.default_rng(2).normal(size=(5, classes)) * 3
+    truth = default_rng(2).normal(size=(5, classes)) * 3
     y = _labels(x, truth, seed=3)
     model = _learned(PrivateSums(x, y, classes), PublicRows(x), 1e-3)
     other = LogisticRegression(C=1e6, tol=1e-8, max_iter=1000).fit(x, y)
@@ -61,7 +62,7 @@ def test_without_noise_it_is_the_maximum_of_the_likelihood(classes: int) -> None
 def test_the_more_noise_the_less_the_model_claims(noise: float, least: float, most: float) -> None:
     """Much noise leaves the shares of the classes; little noise the truth."""
     x = _rows(20_000, 20, seed=4)
-    truth = np.random.default_rng(5).normal(size=(20, 2)) * 2
+    truth = default_rng(5).normal(size=(20, 2)) * 2
     y = _labels(x, truth, seed=6)
     public = _rows(3000, 20, seed=7)
     found = _learned(PrivateSums(x, y, 2), PublicRows(public), noise).probabilities(public)
@@ -72,10 +73,10 @@ def test_the_more_noise_the_less_the_model_claims(noise: float, least: float, mo
 
 def test_persons_with_many_records_do_not_bend_the_fit() -> None:
     """Cut vectors are compared with public vectors that are cut alike."""
-    rng = np.random.default_rng(8)
+    rng = default_rng(8)
 
     def people(count: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
-        sizes = np.random.default_rng(seed).integers(1, 12, count)
+        sizes = default_rng(seed).integers(1, 12, count)
         return np.repeat(np.arange(count), sizes), _rows(int(sizes.sum()), 3, seed)
 
     truth = rng.normal(size=(3, 2)) * 2
@@ -102,7 +103,7 @@ def test_shares_kept_are_those_of_every_possible_label() -> None:
         kept = min(1, longest / max(np.linalg.norm(whole), longest))
         for row in range(3):
             expected[row, labels[row]] += kept / 4
-    rng = np.random.default_rng(0)
+    rng = default_rng(0)
     found = np.mean([shares_kept(features, persons, probs, code, rng) for _ in range(2000)], axis=0)
     assert np.abs(found - expected).max() < 0.01
 

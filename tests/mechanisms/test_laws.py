@@ -6,6 +6,7 @@ import brute
 import numpy as np
 import presets
 import pytest
+from numpy.testing import assert_allclose
 from scipy.stats import chi2
 
 import nzc
@@ -101,7 +102,7 @@ def test_exponential_noise_is_permute_and_flip(classes, gamma):
         for label in order:
             law[:, label] += reached * taken[:, label]
             reached = reached * (1 - taken[:, label])
-    np.testing.assert_allclose(np.exp(ExponentialNoise(gamma).log_law(votes)), law, rtol=1e-12)
+    assert_allclose(np.exp(ExponentialNoise(gamma).log_law(votes)), law, rtol=1e-12)
 
 
 @pytest.mark.parametrize(
@@ -115,7 +116,7 @@ def test_exponential_noise_is_permute_and_flip(classes, gamma):
 )
 def test_the_four_sensitivities(kind, scale):
     votes = np.array([[10, 8, 0], [10, 7, 0], [10, 6, 0]])  # gaps 2, 3, 4
-    np.testing.assert_allclose(nzc.Boost(4.0, kind, 0.5).scale(votes), scale)
+    assert_allclose(nzc.Boost(4.0, kind, 0.5).scale(votes), scale)
 
 
 def test_what_a_boost_costs_whatever_the_votes():

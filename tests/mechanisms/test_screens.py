@@ -6,6 +6,7 @@ import brute
 import numpy as np
 import presets
 import pytest
+from numpy.random import default_rng
 from scipy.special import log_ndtr
 
 import nzc
@@ -27,7 +28,7 @@ INTERACTIVE = NoisyArgmax(GaussianNoise(40), screen=InteractiveScreen(20, 5, 0.9
 )
 def test_one_vote_moves_the_statistic_by_at_most_one(screen):
     """Also: a label is stable, d > 0, only where no moved vote changes the plurality."""
-    rng = np.random.default_rng(0)
+    rng = default_rng(0)
     for votes in product(range(7), repeat=3):
         moved = np.array([votes, *brute.moves(votes)])
         probs = np.tile(rng.dirichlet(np.ones(3)), (len(moved), 1))
@@ -53,7 +54,7 @@ def test_interactive_without_a_student_is_confident():
     confident = nzc.Confident(20, 5, 40)
     np.testing.assert_array_equal(INTERACTIVE.log_law(votes), confident.log_law(votes))
     assert (INTERACTIVE.log_law(votes, probs)[:, -1] > confident.log_law(votes)[:, -1]).all()
-    assert INTERACTIVE.release(votes, np.random.default_rng(0), probs).shape == (2,)
+    assert INTERACTIVE.release(votes, default_rng(0), probs).shape == (2,)
 
 
 @pytest.mark.parametrize(
@@ -63,7 +64,7 @@ def test_interactive_without_a_student_is_confident():
 def test_a_student_states_probabilities(probs, use):
     """With other numbers a moved vote may change the statistic by more than 1."""
     mechanism = INTERACTIVE.between(nzc.Abstentions(10))
-    more = {"release": [np.random.default_rng(0)], "cost": [np.array([0])]}
+    more = {"release": [default_rng(0)], "cost": [np.array([0])]}
     with pytest.raises(InputError, match=r"^student_probs=.*must be probabilities"):
         getattr(mechanism, use)(np.array([[5, 4]]), *more.get(use, []), student_probs=[probs])
 
@@ -143,7 +144,7 @@ def test_a_statistic_that_one_vote_changes_by_more_than_one_is_refused(statistic
     screen = own_screen(Screen, statistic=statistic)
     mechanism = NoisyArgmax(GaussianNoise(5), screen=screen)
     with pytest.raises(InputError, match=r"^statistic=Mine: .*changes by at most 1"):
-        mechanism.release(np.array([[6, 4, 0]]), np.random.default_rng(0))
+        mechanism.release(np.array([[6, 4, 0]]), default_rng(0))
 
 
 def test_a_screen_that_does_not_ask_the_student_is_not_told_its_probabilities():
@@ -153,4 +154,4 @@ def test_a_screen_that_does_not_ask_the_student_is_not_told_its_probabilities():
 
     mechanism = NoisyArgmax(GaussianNoise(5), screen=own_screen(Screen, statistic=statistic))
     votes = np.array([[6, 4], [5, 5]])
-    assert mechanism.release(votes, np.random.default_rng(0), votes / 10).shape == (2,)
+    assert mechanism.release(votes, default_rng(0), votes / 10).shape == (2,)

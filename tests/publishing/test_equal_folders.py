@@ -19,8 +19,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-from conftest import Command, Nzc, contents, tracked_runs
-from mlflow import MlflowClient
+from conftest import Command, Nzc, contents, mlflow_client, tracked_runs
 from PIL import Image
 
 from nzc.data.hashing import keys_of
@@ -215,12 +214,12 @@ def run(nzc: Nzc, command: Command, monkeypatch: pytest.MonkeyPatch) -> Run:
     monkeypatch.setattr("nzc.runs.pipeline.time", stopped)
     monkeypatch.setattr("nzc.runs.result.time", stopped)
 
-    def run(kind: Kind, change: str, *settings: str) -> dict[str, bytes]:
+    def run(kind: Kind, change: str, *settings: str, code: int = 0) -> dict[str, bytes]:
         for folder in ("run", "published", ".nzc"):
             shutil.rmtree(folder, ignore_errors=True)
         kind.write(kind.neighbour(change))
-        ran = nzc(*kind.settings, *settings)
-        if ran.code:
+        ran = nzc(*kind.settings, *settings, code=code)
+        if code:
             return {"refused": ran.err.encode()}
         code, _, err = command("publish", "run", "published", "--name", "people")
         if code:
@@ -241,8 +240,8 @@ def _sent() -> dict[str, bytes]:
     """
     if not Path("mlflow.db").exists():
         return {}
-    client = MlflowClient(f"sqlite:///{Path.cwd()}/mlflow.db")
-    tracked = tracked_runs(client)[-1]
+    client = mlflow_client()
+    tracked = tracked_runs()[-1]
     run_id = tracked.info.run_id
     source = f"source_run_id = '{run_id}'"
     models = client.search_logged_models([tracked.info.experiment_id], source)
@@ -291,7 +290,7 @@ def test_classes_that_private_labels_tell_are_not_published(run: Run) -> None:
     (warning,) = (text for text in warnings if text.startswith("dataset.classes=null"))
     assert "(1)" in warning and "may be" in warning
     for settings, key in ((PUBLIC, "dataset.classes=null"), (["dataset.classes=[no,yes]"], "")):
-        refused = run(kind, CHANGED, *settings)["refused"].decode()
+        refused = run(kind, CHANGED, *settings, code=2)["refused"].decode()
         assert refused.splitlines()[-1].startswith(f"nzc: {key or 'dataset.'}")
         assert "may be" not in refused
         assert not Path("run").exists()

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from conftest import TEACHERS, VOTES, Nzc, newest_folder
+from conftest import FILE, TEACHERS, Nzc, newest_folder
 
 from nzc.app.publish import publish_run
 
@@ -26,7 +26,7 @@ CELLS = [*LINEAR, "recipe=near_zero", *NPZ, "aggregator.gamma=2", "queries=6"]
 ANY = "any number of rows"
 TWO = "at most 2 asked rows"
 #: Settings of a run, and what it says: unit of privacy, grouped by, rows on which votes move.
-KINDS: dict[str, tuple[list[str], tuple[str, str | None, str]]] = {
+KINDS = {
     "records": ([*NPZ, "dataset.path=plain.npz", *TREES], ("record", None, ANY)),
     "column": ([*TABLE, "dataset.group=patient_nbr"], ("group", "column `patient_nbr`", ANY)),
     "labels": (
@@ -34,7 +34,7 @@ KINDS: dict[str, tuple[list[str], tuple[str, str | None, str]]] = {
         ("label", None, "one asked row"),
     ),
     "cells of groups": ([*CELLS, "dataset.path=grouped.npz"], ("group", "array `group`", TWO)),
-    "votes": ([*VOTES, "teachers.path=votes.npy", "rng=system"], ("teacher", None, ANY)),
+    "votes": ([*FILE, "rng=system"], ("teacher", None, ANY)),
 }
 
 
@@ -59,7 +59,6 @@ def test_the_statement_is_of_what_ran(nzc: Nzc, tmp_path: Path, kind: str) -> No
     settings, values = KINDS[kind]
     facts = dict(zip(("unit", "grouped_by", "moved_votes"), values, strict=True))
     ran = nzc(*settings)
-    assert ran.code == 0, ran.err
     result = ran.result
     in_cells = kind in ("labels", "cells of groups")
     if in_cells:  # its student learns from labels that are spread

@@ -7,8 +7,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-from conftest import VOTES, Command, Nzc, tracked_runs
-from mlflow import MlflowClient
+from conftest import VOTES, Command, Nzc, mlflow_client, tracked_runs
 
 pytestmark = pytest.mark.usefixtures("usual_umask")
 TABLE = [
@@ -46,17 +45,16 @@ def test_a_name_joins_runs_folders_and_experiments(
     nzc: Nzc, command: Command, tables: Path
 ) -> None:
     """From a run that nobody has named to a total that is refused."""
-    assert nzc(*TABLE, "dataset.private=all.csv", "hydra.run.dir=one").code == 0
+    nzc(*TABLE, "dataset.private=all.csv", "hydra.run.dir=one")
     code, _, err = command("publish", "one", "out1")
     assert (code, err.count("\n")) == (2, 1) and err.startswith("nzc: --name=null: must ")
     assert command("publish", "one", "out1", "--name", "hospital")[0] == 0
 
     other = [*TABLE, "dataset.private=some.csv", "hydra.run.dir=two"]
     limited = [*other, "dataset.name=hospital", "budget.total=2"]
-    assert nzc(*limited, "tracking=mlflow").code == 0
-    client = MlflowClient(f"sqlite:///{tables}/mlflow.db")
-    (run,) = tracked_runs(client)
-    assert client.get_experiment(run.info.experiment_id).name == "hospital"
+    nzc(*limited, "tracking=mlflow")
+    (run,) = tracked_runs()
+    assert mlflow_client().get_experiment(run.info.experiment_id).name == "hospital"
 
     code, out, _ = command("publish", "two", "out2")
     assert code == 0 and out.splitlines()[-1] == "out2"
@@ -67,8 +65,8 @@ def test_a_name_joins_runs_folders_and_experiments(
     assert first["name"] == second["name"] == "hospital"
     assert str(second["total"]["epsilon"]) in Path("out2/README.md").read_text()
 
-    late = nzc(*limited)
-    assert (late.code, late.out) == (2, "") and "budget.total=2.0: must be at least" in late.err
+    late = nzc(*limited, code=2)
+    assert late.out == "" and "budget.total=2.0: must be at least" in late.err
 
 
 def test_folders_of_a_team_share_a_ledger(
@@ -86,7 +84,7 @@ def test_folders_of_a_team_share_a_ledger(
         (here / "votes.npy").write_bytes(histograms.read_bytes())
         monkeypatch.chdir(here)
         monkeypatch.setenv("NZC_LEDGER", ledger)
-        assert nzc(*run, *typed).code == 0
+        nzc(*run, *typed)
         costs.append(_epsilon("run")["ledger_released"])
         assert not Path(".nzc/ledger.db").exists()
         monkeypatch.chdir(histograms.parent)

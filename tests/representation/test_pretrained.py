@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from numpy.testing import assert_allclose
 from torch import nn
 from torch.nn import functional as F
 from torchvision.models import ResNet18_Weights, mobilenet_v3_small, resnet18
@@ -61,7 +62,7 @@ def test_vectors_are_what_the_last_layer_gets(
     std = torch.tensor(usual.std)[:, None, None]
     with torch.no_grad():
         model((x - mean) / std)
-    np.testing.assert_allclose(found, F.normalize(given[0], dim=1), atol=1e-5)
+    assert_allclose(found, F.normalize(given[0], dim=1), atol=1e-5)
 
 
 def test_an_exported_file_is_the_callable_that_it_holds(tmp_path: Path) -> None:
@@ -71,7 +72,7 @@ def test_an_exported_file_is_the_callable_that_it_holds(tmp_path: Path) -> None:
     torch.export.save(program, tmp_path / "m.pt2")
     exported = _vectors(Pretrained(model=str(tmp_path / "m.pt2")))
     assert exported.shape == (5, 7)
-    np.testing.assert_allclose(exported, _vectors(Pretrained(model=_tiny(0).train())), atol=1e-6)
+    assert_allclose(exported, _vectors(Pretrained(model=_tiny(0).train())), atol=1e-6)
 
 
 def test_the_weights_are_in_the_stored_key(tmp_path: Path) -> None:

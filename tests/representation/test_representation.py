@@ -8,6 +8,7 @@ import pandas as pd
 import pytest
 import torch
 from conftest import Nzc, newest_folder
+from numpy.random import default_rng
 from sklearn.datasets import make_circles
 
 from nzc.data import DataSplits, Split, Units
@@ -95,7 +96,7 @@ def test_the_kind_of_space_follows_from_the_shape_of_a_row(
     shape: tuple[int, ...], alike: set[str]
 ) -> None:
     """Copies of features are equal rows."""
-    x = np.random.default_rng(0).random((60, *shape), np.float32)
+    x = default_rng(0).random((60, *shape), np.float32)
     plain = replace(SPECTRAL, augment=Affine(rotate=20))
     kinds = {
         "plain": plain,
@@ -108,7 +109,7 @@ def test_the_kind_of_space_follows_from_the_shape_of_a_row(
 
 def test_vectors_beside_the_map_have_their_share_of_the_variance() -> None:
     """Of features, or an encoder's; pixels have none."""
-    x = np.random.default_rng(0).random((60, 2), np.float32)
+    x = default_rng(0).random((60, 2), np.float32)
     both = _placed(replace(SPECTRAL, share=0.3), x)
     places, vectors = np.split(both, [6], axis=1)
     assert places.var(axis=0).sum() == pytest.approx(0.3, rel=1e-3)
@@ -116,11 +117,11 @@ def test_vectors_beside_the_map_have_their_share_of_the_variance() -> None:
     assert np.ptp(vectors / x) < 1e-4
     assert np.ptp(places / _placed(SPECTRAL, x)) < 1e-3
     assert np.array_equal(_placed(replace(SPECTRAL, share=0.0), x), x)
-    images = np.random.default_rng(0).random((60, 1, 8, 8), np.float32)
+    images = default_rng(0).random((60, 1, 8, 8), np.float32)
     assert _placed(replace(SPECTRAL, share=0.3), images).shape == (60, 6)
 
 
-CLOUD = np.random.default_rng(0).normal(size=(300, 10)).astype(np.float32)
+CLOUD = default_rng(0).normal(size=(300, 10)).astype(np.float32)
 
 
 @pytest.mark.parametrize(
@@ -153,7 +154,7 @@ def test_settings_that_do_not_suit_the_rows_are_refused() -> None:
 
 def _representative(places: np.ndarray, rows: int, probs: np.ndarray | None = None) -> np.ndarray:
     """Choose from all rows, which come in random order."""
-    rng = np.random.default_rng(0)
+    rng = default_rng(0)
     order = rng.permutation(len(places))
     return QuerySelection("representative", None).choose(order, rows, probs, rng, places)
 
@@ -161,7 +162,7 @@ def _representative(places: np.ndarray, rows: int, probs: np.ndarray | None = No
 def _clusters(*sizes: int) -> tuple[np.ndarray, np.ndarray]:
     """Return the cluster of each row, and its place near that cluster's own axis."""
     cluster = np.repeat(np.arange(len(sizes)), sizes)
-    noise = np.random.default_rng(1).normal(size=(len(cluster), len(sizes)))
+    noise = default_rng(1).normal(size=(len(cluster), len(sizes)))
     return cluster, 10 * np.eye(len(sizes))[cluster] + 0.1 * noise
 
 
@@ -188,7 +189,7 @@ def test_later_rounds_ask_in_clusters_that_the_student_doubts() -> None:
 @pytest.mark.parametrize("share", [0.3, 1.0])
 def test_labels_spread_to_the_surest_rows(share: float) -> None:
     """By a loop: nearest label, margin to the next class, the surest of each; places may move."""
-    places = np.random.default_rng(0).normal(size=(60, 4))
+    places = default_rng(0).normal(size=(60, 4))
     places /= np.linalg.norm(places, axis=1, keepdims=True)
     labels = np.full(60, ABSTAIN)
     labels[[3, 8, 20, 41, 50]] = [0, 2, 2, 0, 3]
@@ -210,7 +211,6 @@ def test_labels_spread_to_the_surest_rows(share: float) -> None:
 def test_a_run_from_representation_to_student(nzc: Nzc) -> None:
     """Near zero: a pure ε, as many rows as its noise allows, probabilities for all public rows."""
     ran = nzc("recipe=near_zero", "student=supervised", "student.steps=60")
-    assert ran.code == 0
     assert ran.result["answered"] == 15
     assert ran.result["teachers"]["count"] == 1200
     epsilon = ran.result["epsilon"]
@@ -228,6 +228,4 @@ def test_a_run_from_representation_to_student(nzc: Nzc) -> None:
 
 @pytest.mark.parametrize("override", ["query_choice=representative", "student.spread=0.5"])
 def test_who_needs_a_representation_says_so(nzc: Nzc, override: str) -> None:
-    ran = nzc(override)
-    assert ran.code == 2
-    assert ran.err.startswith("nzc: representation=none: must be")
+    assert nzc(override, code=2).err.startswith("nzc: representation=none: must be")

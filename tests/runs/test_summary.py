@@ -25,7 +25,7 @@ def _result(mechanism: NoisyArgmax, epsilon: Epsilon | None = None, **more: Any)
         labels = mechanism.release(VOTES, np.random.default_rng(0))
         epsilon = mechanism.cost(VOTES, labels, None).epsilon(1e-5)
         epsilon = replace(epsilon, published=epsilon.data_independent, ledger_released=3.0)
-    facts: dict[str, Any] = {
+    facts = {
         **dict.fromkeys(("queries", "answered"), 3),
         **dict.fromkeys(("seed", "refused", "reinforced", "ledger_releases"), 0),
         **dict.fromkeys(("dataset", "aggregator", "student", "neighbours"), "mine"),

@@ -53,14 +53,12 @@ def test_whole_numbers_are_stored_in_the_smallest_type(
     assert np.load(file)["predictions"].dtype.itemsize == itemsize
 
 
+@pytest.mark.usefixtures("usual_umask")
 def test_only_the_owner_may_read(tmp_path: Path) -> None:
-    before = os.umask(0)  # also where the person's own umask shows everything
-    try:
-        store = PredictionStore(tmp_path / "s")
-        store.fetch({"x": 1}, Train())
-        Ledger(store.root / "ledger.db")
-    finally:
-        os.umask(before)
+    os.umask(0)  # also where the person's own umask shows everything
+    store = PredictionStore(tmp_path / "s")
+    store.fetch({"x": 1}, Train())
+    Ledger(store.root / "ledger.db")
     paths = [store.root, *store.root.rglob("*")]
     assert len(paths) == 6
     for path in paths:
@@ -73,7 +71,7 @@ def _flip(path: Path) -> None:
     path.write_bytes(whole)
 
 
-DAMAGE: dict[str, Callable[[Path], object]] = {
+DAMAGE = {
     "cut": lambda path: path.write_bytes(path.read_bytes()[:-1]),
     "flipped": _flip,
     "of another request": lambda path: np.savez(

@@ -2,13 +2,14 @@
 
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
 
 import numpy as np
 import pandas as pd
 import pytest
 import torch
 from few_labels import COMMON, clouds, fit
+from numpy.random import default_rng
+from numpy.testing import assert_allclose, assert_array_equal
 from torch import nn
 
 from nzc.data import Standardizer
@@ -18,7 +19,7 @@ from nzc.students.export import RawInput, write_student
 from nzc.students.supervised import Supervised
 
 #: A student that gives its rows back.
-SEEN: Any = SimpleNamespace(classifier=nn.Identity(), weights=None)
+SEEN = SimpleNamespace(classifier=nn.Identity(), weights=None)
 
 
 def _native(x: np.ndarray) -> torch.Tensor:
@@ -27,7 +28,7 @@ def _native(x: np.ndarray) -> torch.Tensor:
 
 @pytest.mark.parametrize("dtype", ["float16", "bool", "uint64", ">f4", "1e100"])
 def test_a_served_row_is_standardised_to_the_last_digit(dtype: str) -> None:
-    x = np.random.default_rng(0).normal(size=(1000, 5)) * 20 + [0, 50, -50, 70, 40]
+    x = default_rng(0).normal(size=(1000, 5)) * 20 + [0, 50, -50, 70, 40]
     if dtype == "1e100":
         x = x * 1e100
     elif dtype == "bool":
@@ -38,7 +39,7 @@ def test_a_served_row_is_standardised_to_the_last_digit(dtype: str) -> None:
         x = x.clip(-99, 99).astype(dtype)
     standardizer = Standardizer.fit(x[:100])
     served = RawInput(SEEN, standardizer)(_native(x))
-    np.testing.assert_array_equal(served.numpy(), standardizer(x))
+    assert_array_equal(served.numpy(), standardizer(x))
 
 
 @pytest.mark.parametrize(
@@ -55,7 +56,7 @@ def test_a_served_row_is_standardised_to_the_last_digit(dtype: str) -> None:
 def test_a_served_image_is_prepared_to_the_last_digit(
     dtype: str, levels: list[int] | None, shape: tuple[int, ...]
 ) -> None:
-    grey = np.random.default_rng(0).integers(0, 256, (40, *shape))
+    grey = default_rng(0).integers(0, 256, (40, *shape))
     kinds = {"u": grey, "b": grey > 99, "f": grey / 250 - 0.01}
     images = kinds[np.dtype(dtype).kind].astype(dtype)
     pixels = Pixels.of(images, levels, alpha=True)
@@ -63,7 +64,7 @@ def test_a_served_image_is_prepared_to_the_last_digit(
     assert torch.equal(served, torch.from_numpy(pixels(images)).float() / 255)
 
 
-GREY = np.random.default_rng(0).integers(0, 256, (40, 9, 8)).astype(np.uint8)
+GREY = default_rng(0).integers(0, 256, (40, 9, 8)).astype(np.uint8)
 SHARES = GREY / 255
 
 
@@ -80,7 +81,7 @@ def test_a_served_student_refuses_images_of_other_numbers(
 ) -> None:
     """Shares of white are no bytes, and bytes no shares: both would be an image of one colour."""
     pixels = Pixels.of(x, None, alpha=True)
-    flat: Any = SimpleNamespace(classifier=nn.Flatten(), weights=None)
+    flat = SimpleNamespace(classifier=nn.Flatten(), weights=None)
     write_student(tmp_path / "student.pt2", flat, pixels(x), pixels)
     array = {"shape": pixels.shape, "dtype": pixels.dtype, "range": pixels.levels}
     about = exported.describe([*map(str, range(72))], None, array, None)
@@ -112,4 +113,4 @@ def test_a_served_student_answers_every_row(tmp_path: Path, standardised: bool) 
     found = served(torch.from_numpy(rows)).detach()
     assert found.isfinite().all()
     probabilities = found.double().softmax(dim=1)[[*range(100), -1]]
-    np.testing.assert_allclose(probabilities, expected, rtol=1e-6)
+    assert_allclose(probabilities, expected, rtol=1e-6)

@@ -8,6 +8,7 @@ import torch
 from few_labels import COMMON, clouds, fit
 from torch import Tensor, nn
 from torch.nn import functional as F
+from torch.testing import assert_close
 
 from nzc.students.network import StudentModule
 from nzc.students.supervised import Supervised
@@ -52,14 +53,14 @@ def test_the_direction_is_the_hessians_dominant_eigenvector() -> None:
 
     once = direction(network, x, log_p, start, 1e-6, 1).flatten(1)
     expected = F.normalize((hessian @ start.flatten(1)[:, :, None])[:, :, 0])
-    torch.testing.assert_close(once, expected, rtol=1e-4, atol=1e-4)
+    assert_close(once, expected, rtol=1e-4, atol=1e-4)
 
     found = direction(network, x, log_p, start, 1e-6, 200)
     assert found.shape == x.shape
     assert ((found.flatten(1) * vectors[:, :, -1]).sum(1).abs() > 1 - 1e-4).all()
     # And so half the largest eigenvalue is what a small step costs, per its square.
     cost = divergence(network, x + 1e-3 * found, log_p) / 1e-6
-    torch.testing.assert_close(cost, values[:, -1] / 2, rtol=1e-2, atol=0)
+    assert_close(cost, values[:, -1] / 2, rtol=1e-2, atol=0)
 
 
 def test_each_term_and_its_gradient_by_hand(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -80,11 +81,11 @@ def test_each_term_and_its_gradient_by_hand(monkeypatch: pytest.MonkeyPatch) -> 
         "entropy": 0.5 * -(p * p.log()).sum(1).mean(),
     }
     losses = _losses(student)
-    torch.testing.assert_close(losses, expected)
+    assert_close(losses, expected)
     for name, loss in losses.items():
         gradient = torch.autograd.grad(loss, weight, retain_graph=True)
         by_hand = torch.autograd.grad(expected[name], weight, retain_graph=True)
-        torch.testing.assert_close(gradient, by_hand)
+        assert_close(gradient, by_hand)
 
 
 def test_only_the_clean_pass_moves_running_statistics() -> None:
@@ -92,7 +93,7 @@ def test_only_the_clean_pass_moves_running_statistics() -> None:
     once = copy.deepcopy(student.network)
     once(student.x[:16])
     _losses(student)
-    torch.testing.assert_close(dict(student.network.named_buffers()), dict(once.named_buffers()))
+    assert_close(dict(student.network.named_buffers()), dict(once.named_buffers()))
 
 
 def test_it_learns_from_rows_without_labels() -> None:

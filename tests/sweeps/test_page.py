@@ -6,15 +6,14 @@ import shutil
 import stat
 from pathlib import Path
 
-from conftest import VOTES, Nzc, tracked_runs
-from mlflow import MlflowClient
+from conftest import FILE, Nzc, mlflow_client, tracked_runs
 from mlflow.utils.mlflow_tags import MLFLOW_PARENT_RUN_ID, MLFLOW_RUN_NOTE
 
 from nzc.runs.layout import PAGE
 from nzc.sweeps.page import write_page
 from nzc.sweeps.table import Sweep
 
-OWN = [*VOTES, "teachers.path=votes.npy", "teachers.labels=labels.npy"]
+OWN = [*FILE, "teachers.labels=labels.npy"]
 NAME = '<b>bold</b> & "quoted"'
 SWEEP = f"""# @package _global_
 sweep:
@@ -42,7 +41,7 @@ def _text(folder: Path) -> str:
 def test_a_sweep_has_a_table_a_page_and_a_parent_run(nzc: Nzc, histograms: Path) -> None:
     Path("sweeps").mkdir()
     Path("sweeps/mine.yaml").write_text(SWEEP)
-    ran = nzc("+sweeps=mine", *OWN, "figures=null", "delta=1e-6", "tracking=mlflow")
+    ran = nzc("+sweeps=mine", *OWN, "figures=null", "delta=1e-6", "tracking=mlflow", code=2)
     (folder,) = ran.folder.glob("outputs/sweeps/*/*")
     source = (folder / PAGE).read_text()
     text = _text(folder)
@@ -69,8 +68,8 @@ def test_a_sweep_has_a_table_a_page_and_a_parent_run(nzc: Nzc, histograms: Path)
 
 
 def _require_tracked() -> None:
-    client = MlflowClient(f"sqlite:///{Path.cwd()}/mlflow.db")
-    parent, *jobs = tracked_runs(client)
+    client = mlflow_client()
+    parent, *jobs = tracked_runs()
     assert {job.data.tags[MLFLOW_PARENT_RUN_ID] for job in jobs} == {parent.info.run_id}
     assert [job.info.run_name for job in jobs] == ["few", NAME, "wrong"]
     assert parent.data.tags[MLFLOW_RUN_NOTE].startswith("what do <votes>")

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from numpy.random import default_rng
 from sklearn.neighbors import KNeighborsClassifier
 
 from nzc.data import UNKNOWN, DataSplits, Embedding, Split, Units
@@ -20,7 +21,7 @@ ASKED = np.arange(0, 40, 8)
 
 def _splits(private: int) -> DataSplits:
     """Rows at random places, with labels of three classes; 40 are public."""
-    rng = np.random.default_rng(0)
+    rng = default_rng(0)
     places = rng.normal(size=(private + 40, 3)).astype(np.float32)
     parts = [
         Split(np.zeros((size, 1), np.float32), rng.integers(3, size=size))
@@ -46,7 +47,7 @@ def test_a_cell_counts_its_records_and_nothing_else(tmp_path: Path) -> None:
 
 
 def test_a_replaced_record_takes_one_count_and_adds_one(tmp_path: Path) -> None:
-    rng = np.random.default_rng(1)
+    rng = default_rng(1)
     splits = _splits(60)
     before = _counts(splits, tmp_path)
     changed_rows = set()
@@ -72,7 +73,7 @@ def test_a_replaced_record_takes_one_count_and_adds_one(tmp_path: Path) -> None:
 def test_a_changed_group_changes_its_own_counts_only(most: int) -> None:
     """Records of a group are drawn by its name and size, and always as many: all others stay."""
     cells = Cells(per_group=most, seed=3)
-    groups = np.random.default_rng(0).integers(20, size=90)
+    groups = default_rng(0).integers(20, size=90)
     splits = replace(_splits(90), units=Units(groups * 1000))
     numbered = replace(splits, private=Records(np.arange(90)[:, None], splits.private.y))
     chosen = cells.counted(numbered)

@@ -10,7 +10,10 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from few_labels import QUIET
+from numpy.testing import assert_array_equal
 from torch import nn
+from torch.testing import assert_close
 
 from nzc import networks
 from nzc.data import DataSplits, Split, Units
@@ -27,7 +30,6 @@ from nzc.teachers.teacher import Threads
 from nzc.training.trainer import TrainerSettings
 from nzc.validation import InputError
 
-QUIET = TrainerSettings(progress=False, accelerator="cpu", devices=1)
 SETTINGS = Ensemble(
     count=5,
     network="mlp",
@@ -82,7 +84,7 @@ def test_a_teacher_does_not_depend_on_those_beside_it(
         settings = replace(SETTINGS, parallel=parallel, stacked=stacked)
         predictions.append(settings.teach(splits, QUIET, work))
     together, alone, *others = predictions
-    np.testing.assert_array_equal(together, alone)
+    assert_array_equal(together, alone)
     assert len({row.tobytes() for row in together}) == 5
     for other in others:
         assert (other == together).mean() > 0.99  # up to rounding
@@ -144,10 +146,10 @@ def test_stacked_weights_are_those_of_teachers_alone(
     for name, values in (stacked.parameters | stacked.buffers).items():
         for teacher, value in zip(alone.teachers, values, strict=True):
             expected = teacher.network.state_dict()[name]
-            torch.testing.assert_close(value, expected, rtol=1e-8, atol=1e-10)
+            assert_close(value, expected, rtol=1e-8, atol=1e-10)
     stacked.network.eval()
     logits = torch.stack([teacher.network.eval()(x) for teacher in alone.teachers])
-    torch.testing.assert_close(stacked.logits(x), logits, rtol=1e-8, atol=1e-8)
+    assert_close(stacked.logits(x), logits, rtol=1e-8, atol=1e-8)
 
 
 @pytest.mark.parametrize(
@@ -164,7 +166,7 @@ def test_unfolded_convolutions_are_convolutions(options: dict[str, Any]) -> None
     x = torch.rand(5, 4, 9, 8, dtype=torch.float64)
     expected = convolution(x)
     with Unfolded():
-        torch.testing.assert_close(convolution(x), expected)
+        assert_close(convolution(x), expected)
 
 
 def test_no_number_passes_between_stacked_teachers(
@@ -200,7 +202,7 @@ def test_dropout_belongs_to_its_teacher(splits: DataSplits, tmp_path: Path) -> N
     torch.manual_seed(99)
     # Teacher 0 is done: the others must not notice.
     save(tmp_path / "resumed" / "0.npz", labels=first[0])
-    np.testing.assert_array_equal(settings.teach(splits, QUIET, tmp_path / "resumed"), first)
+    assert_array_equal(settings.teach(splits, QUIET, tmp_path / "resumed"), first)
 
 
 @pytest.mark.parametrize("stacked", [False, True])
@@ -230,7 +232,7 @@ def test_a_changed_record_changes_one_teacher(
 def test_ranks_share_the_teachers(splits: DataSplits, trained: np.ndarray, tmp_path: Path) -> None:
     """Two processes under Lightning's ddp: the same predictions as one."""
     two = TrainerSettings(progress=False, accelerator="cpu", devices=2, strategy="ddp")
-    np.testing.assert_array_equal(SETTINGS.teach(splits, two, tmp_path), trained)
+    assert_array_equal(SETTINGS.teach(splits, two, tmp_path), trained)
 
 
 @pytest.mark.parametrize(("missing", "kind"), [(0, np.ndarray), (1, FileRows)])
@@ -242,8 +244,8 @@ def test_records_that_shared_memory_cannot_hold_are_sent_by_a_file(
     private = sendable(splits.private)
     assert isinstance(private.x, kind)
     assert private.x.dtype == splits.private.x.dtype
-    np.testing.assert_array_equal(private.x[:], splits.private.x)
-    np.testing.assert_array_equal(private.y, splits.private.y)
+    assert_array_equal(private.x[:], splits.private.x)
+    assert_array_equal(private.y, splits.private.y)
 
 
 def test_what_is_trained_is_not_trained_again(
@@ -253,8 +255,8 @@ def test_what_is_trained_is_not_trained_again(
     save(tmp_path / "2.npz", labels=marked)
     (tmp_path / "3.npz").write_bytes(b"")  # damaged: trained again
     resumed = SETTINGS.teach(splits, QUIET, tmp_path)
-    np.testing.assert_array_equal(resumed[[0, 1, 3, 4]], trained[[0, 1, 3, 4]])
-    np.testing.assert_array_equal(resumed[2], marked)
+    assert_array_equal(resumed[[0, 1, 3, 4]], trained[[0, 1, 3, 4]])
+    assert_array_equal(resumed[2], marked)
 
 
 class Batches(nn.Sequential):

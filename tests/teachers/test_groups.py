@@ -7,6 +7,9 @@ from tempfile import TemporaryDirectory
 
 import numpy as np
 import pytest
+from few_labels import QUIET
+from numpy.random import default_rng
+from numpy.testing import assert_array_equal
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.tree import DecisionTreeClassifier
 
@@ -16,11 +19,9 @@ from nzc.teachers.ensemble import Ensemble
 from nzc.teachers.sharded import ShardedTeachers, partition
 from nzc.teachers.sklearn import Sklearn
 from nzc.teachers.votes import VoteFile
-from nzc.training.trainer import TrainerSettings
 from nzc.types import Ints
 from nzc.validation import InputError
 
-QUIET = TrainerSettings(progress=False, accelerator="cpu", devices=1)
 NONE = DataSplits.empty()
 TREES = Sklearn(count=10, estimator=DecisionTreeClassifier(), seed=0, parallel=1)
 NEAREST = replace(TREES, estimator=KNeighborsClassifier(1))
@@ -52,7 +53,7 @@ def _shards_of(groups: Ints, shards: list[Ints]) -> np.ndarray:
 
 def test_a_patient_belongs_to_one_teacher() -> None:
     labels = np.zeros(60_000, np.int64)
-    groups = _visits(60_000, 20_000, np.random.default_rng(0))
+    groups = _visits(60_000, 20_000, default_rng(0))
     shards = partition(len(labels), 250, 0, groups)
     assert (_shards_of(groups, shards) == 1).all()
     counts = np.array([len(np.unique(groups[shard])) for shard in shards])
@@ -102,7 +103,7 @@ def _predictions(teachers: ShardedTeachers, splits: DataSplits) -> np.ndarray:
 )
 def test_a_person_moves_one_vote_a_query(teachers: ShardedTeachers) -> None:
     """Whatever its records become, and however many: also where the smallest shard shrinks."""
-    rng = np.random.default_rng(1)
+    rng = default_rng(1)
     splits = _table(rng, 150, 40)
     shards = teachers.shards(splits)
     before = _predictions(teachers, splits)
@@ -113,7 +114,7 @@ def test_a_person_moves_one_vote_a_query(teachers: ShardedTeachers) -> None:
         neighbour = _changed(splits, person, records, rng)
         for shard, other in zip(shards, teachers.shards(neighbour), strict=True):
             if person not in splits.units.groups[shard]:
-                np.testing.assert_array_equal(splits.private.x[shard], neighbour.private.x[other])
+                assert_array_equal(splits.private.x[shard], neighbour.private.x[other])
         after = _predictions(teachers, neighbour)
         assert (before != after).any(axis=1).sum() <= 1
         change = abs(count_votes(before, 3) - count_votes(after, 3)).sum(axis=1)
@@ -123,7 +124,7 @@ def test_a_person_moves_one_vote_a_query(teachers: ShardedTeachers) -> None:
 
 def test_where_records_have_names_one_that_goes_changes_one_teacher() -> None:
     """Also where many teachers have no record: these vote for the class of their own number."""
-    splits = replace(_table(np.random.default_rng(0), 60, 60), units=Units(keys=np.arange(60)))
+    splits = replace(_table(default_rng(0), 60, 60), units=Units(keys=np.arange(60)))
     left = np.arange(60) != 7
     private = Split(splits.private.x[left], splits.private.y[left])
     fewer = replace(splits, private=private, units=Units(keys=np.flatnonzero(left)))
@@ -138,18 +139,18 @@ def test_where_records_have_names_one_that_goes_changes_one_teacher() -> None:
 
 @pytest.mark.parametrize("weighted", [False, True])
 def test_a_shard_of_names_has_the_same_order_whatever_that_of_the_file(weighted: bool) -> None:
-    rng = np.random.default_rng(0)
+    rng = default_rng(0)
     names = rng.permutation(200)
     order = rng.permutation(200)
     weights = rng.integers(1, 4, 200)
     dealt = partition(200, 9, 0, names, weights if weighted else None)
     again = partition(200, 9, 0, names[order], weights[order] if weighted else None)
     for shard, other in zip(dealt, again, strict=True):
-        np.testing.assert_array_equal(names[shard], names[order][other])
+        assert_array_equal(names[shard], names[order][other])
 
 
 def test_the_unit_of_privacy_follows_from_groups() -> None:
-    grouped = _table(np.random.default_rng(0), 150, 40)
+    grouped = _table(default_rng(0), 150, 40)
     singly = replace(grouped, units=Units())
     assert TREES.unit(grouped) == "group"
     assert TREES.unit(singly) == "record"

@@ -36,7 +36,7 @@ STRONG = Strong(None, 1, 0, 0, 0, 0.3, 0.1)
 ENCODER = Contrastive(width=16, steps=20, temperature=0.2, seed=0, augment=STRONG, **NETWORK)
 SPECTRAL = Spectral(encoder=ENCODER, neighbours=5, dimensions=6, power=8)
 #: For every field, a value that none of the objects above has.
-OTHER: dict[str, Any] = {
+OTHER = {
     **dict.fromkeys(("count", "epochs", "batch_size", "seed", "parallel", "records"), 8),
     **dict.fromkeys(("neighbours", "dimensions", "power", "copies"), 9),
     **dict.fromkeys(("side", "width", "steps", "temperature"), 9),
@@ -143,7 +143,7 @@ def test_precision_and_kind_of_device_are_in_the_key_of_networks() -> None:
 
 def test_options_of_the_trainer_are_in_the_key_of_what_they_can_change() -> None:
     """Teachers do not get options of a representation; loggers and profilers change nothing."""
-    changes: list[dict[str, Any]] = [
+    changes = [
         {"gradient_clip_val": 1},
         {"gradient_clip_val": 2},
         {"max_time": {"hours": 1}},

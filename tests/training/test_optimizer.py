@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 import torch
 from few_labels import COMMON, clouds, fit
+from numpy.testing import assert_allclose
 from torch import optim
 from torch.optim.lr_scheduler import CosineAnnealingLR, OneCycleLR, StepLR
 
@@ -92,7 +93,7 @@ def test_teachers_keep_the_rate_of_their_own_optimiser(
     rates.clear()
     _trained(engine, replace(own, schedule=STEPS), splits, tmp_path)
     expected = np.repeat([0.03, 0.003, 0.0003], 3 * optimizers)
-    np.testing.assert_allclose(sorted(rates, reverse=True), expected)
+    assert_allclose(sorted(rates, reverse=True), expected)
 
 
 @pytest.mark.parametrize("config", STUDENTS, ids=["supervised", "gan_ssl"])
@@ -103,7 +104,7 @@ def test_students_keep_the_rate_of_their_own_optimiser(
     data, _ = clouds(30, 20)
     fit(own, data)
     fit(replace(own, schedule=STEPS), data)
-    np.testing.assert_allclose(rates, [0.03] * 9 + [0.003] * 3)
+    assert_allclose(rates, [0.03] * 9 + [0.003] * 3)
 
 
 @pytest.mark.parametrize(
