@@ -100,3 +100,25 @@ def test_different_rounds_compose():
 def test_large_costs_are_not_above_the_rough_bound(mechanism):
     rough = mechanism.worst_case_epsilon(10_000, DELTA, rough=True)
     assert 0 < mechanism.worst_case_epsilon(10_000, DELTA) <= rough
+
+
+@pytest.mark.parametrize("gamma", [0.02, 0.5, 4.0])
+@pytest.mark.parametrize("classes", [2, 3, 10])
+def test_many_classes_tell_no_more_of_permute_and_flip_than_two(gamma, classes):
+    """Their E_P V, for mixtures V of (1 − s e^−ℓ)₊, is at most that of the best gap of two."""
+    rng = np.random.default_rng(classes)
+    noise = nzc.PermuteAndFlip(gamma).noise
+    votes = rng.uniform(-2, 2, (300, classes))
+    votes[:100] = rng.integers(-1, 2, (100, classes))
+    few = np.stack([np.linspace(-2, 2, 2001), np.zeros(2001)], axis=1)
+    corners = np.exp(gamma * rng.uniform(-2.2, 2.2, (50, 3)))
+    weights = rng.dirichlet(np.ones(3), 50)
+
+    def largest(votes, move):
+        p = np.exp(noise.log_law(votes))
+        q = np.exp(noise.log_law(votes + np.pad(move, (0, votes.shape[1] - 2))))
+        over = np.maximum(p[:, None, None] - corners[..., None] * q[:, None, None], 0)
+        return (over.sum(axis=-1) * weights).sum(axis=-1).max(axis=0)
+
+    for move in ([-1, 1], [1, -1]):
+        assert (largest(votes, move) <= largest(few, [-1, 1]) + 1e-6).all()
