@@ -3,8 +3,8 @@ table.
 
     python benchmarks/tightness.py [20 100]
 
-An adversary chooses histograms of three classes after every outcome, by dynamic programming over
-the loss on a grid.
+An adversary chooses histograms of two or three classes after every outcome, by dynamic programming
+over the loss on a grid. With a limit on answers the histograms have two classes.
 """
 
 import sys
@@ -19,21 +19,24 @@ from nzc.mechanisms import NoisyArgmax
 from nzc.types import Floats
 
 DELTA, BASE = 1e-5, 100_000
-#: Counts of the first two classes above that of the third, and that of the largest above the
-#: threshold, in deviations.
+#: Counts of the first two classes above that of the third, or of the first above the second, and
+#: that of the largest above the threshold, in deviations.
 GAPS, PASSES = (
     (-9.0, -2.0, -1.0, -0.5, 0.0, 0.5, 1.0, 2.0, 9.0),
-    (-2.0, -1.0, -0.4, 0.0, 0.4, 0.8, 1.2, 1.8, 9.0),
+    (-2.0, -1.5, -1.0, -0.4, 0.0, 0.4, 0.8, 1.2, 1.8, 9.0),
 )
+FARTHER = (-4.0, -3.0, -1.5, 1.5, 3.0, 4.0)  # of the first above the second, too
 Attack = tuple[str, float, float]  # mechanism with its settings, stated ε, ε of the attack
 
 
-def pairs(mechanism: NoisyArgmax, deviation: float) -> tuple[Floats, Floats]:
+def pairs(mechanism: NoisyArgmax, deviation: float, classes: int = 3) -> tuple[Floats, Floats]:
     """Return the laws of all outcomes at histograms and one moved vote away, in both directions
-    [pairs, outcomes].
+    [pairs, outcomes]; with two classes, the third is far below.
     """
-    one, other = (np.round(deviation * at).astype(int) for at in np.meshgrid(GAPS, GAPS))
-    votes = np.stack([one.ravel(), other.ravel(), np.zeros(one.size, int)], axis=1)
+    places: list[tuple[float, ...]] = [*product((*GAPS, *FARTHER), [0.0], [-100.0])]
+    if classes == 3:
+        places += product(GAPS, GAPS, [0.0])
+    votes = np.round(deviation * np.array(places)).astype(int)
     votes = np.unique(votes - votes.max(axis=1, keepdims=True), axis=0) + BASE
     screen: Any = mechanism.screen
     if screen is not None:
@@ -49,16 +52,33 @@ def pairs(mechanism: NoisyArgmax, deviation: float) -> tuple[Floats, Floats]:
     return np.maximum([*here, *there], 1e-300), np.maximum([*there, *here], 1e-300)
 
 
-def epsilon(p: Floats, q: Floats, queries: int, delta: float, stated: float) -> float:
-    """Return ε at δ of the best adaptive choice among the pairs."""
+def epsilon(
+    p: Floats,
+    q: Floats,
+    queries: int,
+    delta: float,
+    stated: float,
+    answers: int | None = None,
+) -> float:
+    """Return ε at δ of the best adaptive choice among the pairs, with at most so many answers."""
     step = stated / 500
     grid = np.arange(-1.3 * stated, 0.7 * stated + 10 * step, step)
     at = np.clip((np.log(p / q) / step)[..., None] + np.arange(len(grid)), 0, len(grid) - 1.001)
-    low, share, value = at.astype(int), at % 1, np.maximum(-np.expm1(-grid), 0)
+    low, share = at.astype(int), at % 1
+    spent = 0 if answers is None else 1
+    values = [np.maximum(-np.expm1(-grid), 0)] * (1 + (answers or 0))  # by answers left
+
+    def moved(value: Floats, outcomes: slice) -> Floats:
+        cells, rest = low[:, outcomes], share[:, outcomes]
+        after = value[cells] * (1 - rest) + value[cells + 1] * rest
+        return np.asarray((p[:, outcomes, None] * after).sum(axis=1))
+
     for _ in range(queries):
-        after = value[low] * (1 - share) + value[low + 1] * share
-        value = np.maximum(value, np.minimum((p[..., None] * after).sum(axis=1).max(axis=0), 1))
-    return float(-grid[np.searchsorted(value, delta)])
+        for left in range(len(values) - 1, spent - 1, -1):
+            label = moved(values[left - spent], slice(0, -1))
+            mean = label + moved(values[left], slice(-1, None))
+            values[left] = np.maximum(values[left], np.minimum(mean.max(axis=0), 1))
+    return float(-grid[np.searchsorted(values[-1], delta)])
 
 
 def laplace_counts(gamma: float, queries: int, stated: float) -> float:
@@ -97,6 +117,13 @@ def attacks(counts: list[int]) -> Iterator[Attack]:
             stated,
             epsilon(*pairs(mechanism, deviation), queries, left, stated),
         )
+    for both, queries in product(((150, 40), (40, 40), (30, 60)), counts):
+        limited = nzc.Confident(BASE, *both)
+        answers = queries // 10
+        stated = limited.worst_case_epsilon(queries, DELTA, answers=answers)
+        laws = pairs(limited, both[1], classes=2)
+        reached = epsilon(*laws, queries, DELTA, stated, answers)
+        yield f"{limited}, {queries}, {answers} answers", stated, reached
     for queries, gamma in product(counts, (0.02, 0.1)):
         stated = nzc.Counts(gamma).worst_case_epsilon(queries, DELTA)
         yield f"Counts({gamma}), {queries}", stated, laplace_counts(gamma, queries, stated)

@@ -1,7 +1,8 @@
 """ε of adaptive bits and labels, whatever the votes.
 
 Bits and labels are what a screen, its labels, or the exponential mechanism show.
-Proof: docs/proofs.md, "Bits, screens with their labels, and blocks".
+Proofs: docs/proofs.md, "Labels with exponential noise" and "Bits, screens with their labels, and
+blocks".
 """
 
 from collections import Counter
@@ -19,9 +20,11 @@ from nzc.accounting.dominating import laws_of, ratios, rounded
 from nzc.accounting.gaussian import gaussian
 from nzc.accounting.induction import (
     LARGEST,
+    NO_LIMIT,
     OF_DELTA,
     Bit,
     Laws,
+    Limit,
     after_all,
     epsilon_of,
     extended,
@@ -38,6 +41,10 @@ _OF_BLOCK = 1e-12
 #: So many labels alone are composed without blocks, more than _BLOCK of them on a coarser grid.
 _ALONE = 2_000
 _MOST = 100_000  # more queries get another bound
+#: Up to so many pairs of a query and an answer, answers are counted one by one. For more, V is
+#: multiplied by e^−penalty in all, shared equally by the answers, and the best penalty is taken.
+_COUNTED = 1_000
+_PENALTIES = 3.5, 6.0
 #: Where tangents touch the Gaussian curve, besides the ends, and how many touch the other one.
 _Z = np.concatenate([np.arange(-7.0, -4), np.arange(-4, -2, 0.5), np.arange(-2, 0.1, 0.25)])
 _TANGENTS = 25
@@ -59,6 +66,7 @@ _BOUNDS = {
     Kind.SCREENED: _GAUSSIAN,
     Kind.LAPLACE: _Bound(_TIE, laplace_argmax.LARGEST, laplace_argmax.FAR, laplace_argmax.bands),
     Kind.BIT: _Bound(1.0, 2.0, 4 * 7e-16),  # step 1
+    Kind.FLIP: _Bound(_TIE / 2, 4 * _TIE, 4 * 7e-16),
     Kind.RANGE: _Bound(2 * _TIE, 4 * _TIE, 4 * 7e-16),
 }
 
@@ -67,8 +75,17 @@ Queries = tuple[int, tuple[Hint, ...]]
 
 
 @lru_cache(maxsize=256)  # a run asks for the same ε several times
-def epsilon(groups: tuple[Queries, ...], delta: float) -> float:
-    """Return an upper bound on ε at δ of all queries in any order, for any votes; inf: unknown."""
+def epsilon(
+    groups: tuple[Queries, ...],
+    delta: float,
+    known: float = np.inf,
+    limit: Limit = NO_LIMIT,
+) -> float:
+    """Return an upper bound on ε at δ of all queries in any order, for any votes; inf: unknown.
+
+    known  an ε that is not below it, which sets the grid
+    limit  of a single group: see `induced`
+    """
     queries = 0
     variance = 0.0
     far = 0.0
@@ -82,16 +99,16 @@ def epsilon(groups: tuple[Queries, ...], delta: float) -> float:
         queries += count
         variance += count * np.sum(np.square(_shifts(releases)))
         far += count * far_of_query
-    blocks = _blocks(groups)
+    blocks = _blocks(groups, limit)
     left = delta * (1 - OF_DELTA) - far
     if blocks != [1]:
         left -= sum(blocks) * _OF_BLOCK
     if queries > _MOST or left < delta / 2:
         return np.inf
-    known = gaussian(float(np.sqrt(variance)), delta)
+    known = min(known, gaussian(float(np.sqrt(variance)), delta))
     if not 0 < known <= LARGEST:
         return np.inf
-    return _by_induction(groups, blocks, known, delta, left)
+    return _by_induction(groups, blocks, known, delta, left, limit)
 
 
 def together(parts: Sequence[tuple[int, Hint]], delta: float) -> float:
@@ -106,9 +123,23 @@ def together(parts: Sequence[tuple[int, Hint]], delta: float) -> float:
         bit = list(counts)[kinds.index(Kind.BIT)]
         label = list(counts)[kinds.index(Kind.SCREENED)]
         screens = groups.pop(bit)[0], (bit, label)
-        del groups[label]
+        answers = groups.pop(label)[0]
         found = min(found, epsilon((screens, *groups.values()), delta))
+        if 4 * answers < screens[0] and not groups:
+            found = min(found, _limited(screens, answers, delta, found))
     return found
+
+
+def _limited(screens: Queries, answers: int, delta: float, known: float) -> float:
+    """Return ε at δ of screens that end with so many answers; `known` is an ε above it."""
+    if screens[0] * answers <= _COUNTED:
+        return epsilon((screens,), delta, known, (answers, 0.0))
+    bounds = []
+    for penalty in _PENALTIES:
+        discount = float(np.exp(-penalty / answers))
+        left = delta * float(np.exp(-penalty))
+        bounds.append(epsilon((screens,), left, known, (0, discount)))
+    return min(bounds)
 
 
 def _shifts(releases: tuple[Hint, ...]) -> list[float]:
@@ -116,30 +147,37 @@ def _shifts(releases: tuple[Hint, ...]) -> list[float]:
     return [hint.size / _BOUNDS[hint.kind].unit for hint in releases]
 
 
-def _is_whole(groups: tuple[Queries, ...]) -> bool:
-    """Return whether these are labels alone, few enough to be composed without blocks."""
+def _is_whole(groups: tuple[Queries, ...], limit: Limit) -> bool:
+    """Return whether these are labels alone, or a limit, few enough to do without blocks."""
     count, (hint, *_) = groups[0]
-    return len(groups) == 1 and hint.kind in (Kind.LABEL, Kind.LAPLACE) and count <= _ALONE
+    labels = limit != NO_LIMIT or hint.kind in (Kind.LABEL, Kind.LAPLACE)
+    return len(groups) == 1 and labels and count <= _ALONE
 
 
-def _blocks(groups: tuple[Queries, ...]) -> list[int]:
+def _blocks(groups: tuple[Queries, ...], limit: Limit) -> list[int]:
     """Return into how many blocks each group is divided; [1]: all are composed query by query."""
-    if _is_whole(groups):
+    if _is_whole(groups, limit):
         return [1]
     return [ceil(count / _BLOCK) for count, _ in groups]
 
 
 def _by_induction(
-    groups: tuple[Queries, ...], blocks: list[int], known: float, delta: float, left: float
+    groups: tuple[Queries, ...],
+    blocks: list[int],
+    known: float,
+    delta: float,
+    left: float,
+    limit: Limit,
 ) -> float:
     """Return ε at what is `left` of δ; `known` is an upper bound, which sets the grid."""
     largest = max(max(_shifts(releases)) for _, releases in groups)
     cells = 8  # so many steps of the grid are the largest loss at a tie
     highest = np.inf
-    if _is_whole(groups):
+    if _is_whole(groups, limit):
         queries = groups[0][0]
         cells = 5 if queries > _BLOCK else 8
-        highest = max(0.4, 15 / queries**0.5)
+        if limit == NO_LIMIT:
+            highest = max(0.4, 15 / queries**0.5)
     step = _TIE * largest / cells
     below = int((1.25 * known + 2 * largest) / step)
     above = int((0.35 * known + 4 * largest) / step)
@@ -155,10 +193,10 @@ def _by_induction(
             size = ceil(count / number)
             mu = np.hypot.reduce(shifts) * np.sqrt(size)
             reach = gaussian(mu, delta * _SHARE / sum(blocks)) + 2 * scale
-            block = _block(size, (laws, bit), own_step, int(reach / own_step), step)
+            block = _block(size, (laws, bit), limit, own_step, int(reach / own_step), step)
             value = induced(value, number, [block])
         else:
-            value = induced(value, count, laws, bit)
+            value = induced(value, count, laws, bit, limit)
     return epsilon_of(value, grid, left)
 
 
@@ -182,14 +220,19 @@ def _query(
 
 
 def _block(
-    queries: int, query: tuple[list[Laws], Bit | None], own: float, reach: int, step: float
+    queries: int,
+    query: tuple[list[Laws], Bit | None],
+    limit: Limit,
+    own: float,
+    reach: int,
+    step: float,
 ) -> Laws:
     """Return the law that dominates so many queries, made on a grid of steps `own`.
 
     It is put on a grid of steps `step`, by chords in s.
     """
     below = int(1.3 * reach)
-    value = induced(after_all(own * np.arange(-below, 2 * reach + 1.0)), queries, *query)
+    value = induced(after_all(own * np.arange(-below, 2 * reach + 1.0)), queries, *query, limit)
     s = ratios(own, reach)
     curve = value[below - reach : below + reach + 1][::-1] - np.maximum(1 - s, 0.0)
     if own < step:  # beyond the ends the curve is below its value there
@@ -216,7 +259,7 @@ def _bit(kind: Kind, size: float, step: float) -> Bit:
             windows = sliding_window_view(extended(value, pad, pad), len(value))
             cells = offsets[outcome] + pad
             total = total + low[outcome] * windows[cells] + high[outcome] * windows[cells + 1]
-        return np.maximum(total.max(axis=0), answered)
+        return np.max([total.max(axis=0), answered, abstained], axis=0)
 
     return before
 
@@ -233,6 +276,11 @@ def _corners(kind: Kind, size: float) -> tuple[Floats, Floats]:
         first = -np.expm1(t - size)
         curve = np.stack([first, np.exp(-t) * first]) / whole
         rest = np.stack([np.exp(-size) * np.expm1(t), -np.expm1(-t)]) / whole
+    elif kind is Kind.FLIP:
+        lead = np.linspace(-size, size, _TANGENTS)
+        slope = np.exp(-2 * lead)
+        curve = np.stack([1 - np.exp(-lead - size) / 2, np.exp(lead - size) / 2])
+        rest = np.stack([np.exp(-lead - size) / 2, 1 - np.exp(lead - size) / 2])
     else:
         z = np.concatenate([[-8 - size / 2], _Z, -_Z[-2::-1], [8 + size / 2]])
         slope = np.exp(-size * z)

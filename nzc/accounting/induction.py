@@ -31,6 +31,9 @@ class Laws(NamedTuple):
 
 #: A bit that decides whether there is a label: V after a label, and V without one, to V before it.
 Bit = Callable[[Floats, Floats], Floats]
+#: So many labels behind a bit are free; each further one multiplies V by a factor.
+Limit = tuple[int, float]
+NO_LIMIT: Limit = (0, 1.0)
 ROUNDING = 1e-11  # relative error allowed for the rounding of probabilities
 OF_DELTA = 1e-6  # and of δ
 LARGEST = 300.0  # larger total losses count as infinite
@@ -63,12 +66,29 @@ def extended(value: Floats, below: int, above: int) -> Floats:
     return np.concatenate([np.full(below, value[0]), value, np.ones(above)])
 
 
-def induced(value: Floats, queries: int, laws: Sequence[Laws], bit: Bit | None = None) -> Floats:
+def induced(
+    value: Floats,
+    queries: int,
+    laws: Sequence[Laws],
+    bit: Bit | None = None,
+    limit: Limit = NO_LIMIT,
+) -> Floats:
     """Return V before so many queries, each the worst of all laws, and behind a bit."""
+    answers, discount = limit
+    ended = int(discount == 0)  # whether the last of the answers ends all
+    by_answers_left = [value] * (answers + 1)
     for _ in range(queries):
-        answered = _earlier(value, laws) if laws else value
-        value = answered if bit is None else np.minimum(bit(answered, value), 1.0)
-    return value
+        for left in range(answers, ended - 1, -1):
+            value = by_answers_left[left]
+            answered = by_answers_left[max(left - 1, 0)]
+            if laws:
+                answered = _earlier(answered, laws)
+            if left == 0:
+                answered = discount * answered
+            if bit is not None:
+                answered = np.minimum(bit(answered, value), 1.0)
+            by_answers_left[left] = answered
+    return by_answers_left[-1]
 
 
 def _earlier(value: Floats, laws: Sequence[Laws]) -> Floats:

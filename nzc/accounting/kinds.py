@@ -11,6 +11,7 @@ class Kind(Enum):
     SCREENED = "the same, where a bit of its own allows it"
     LAPLACE = "argmax of counts with Laplace noise, at an inverse scale"
     BIT = "one bit of Gaussian noise, at a mean shift μ"
+    FLIP = "argmax of counts with exponential noise, at an inverse scale"
     RANGE = "an outcome whose privacy loss lies in a range of this width"
 
 

@@ -122,18 +122,18 @@ class Promise:
         """Return ε and δ of all that the filters of these rounds admit, whatever the votes."""
         policy = self.policy
         spent = 0.0
-        cost = self.cost_of_bound
-        left = sum(self.sizes)
-        if policy.answers is not None:
-            left = policy.answers
+        asked = []
         for planned in rounds:
             queries = planned.size
             if planned.mechanism.screen is None:  # then it is known how many are admitted
                 queries = admits_answered(planned.filter, queries, spent)
                 spent += planned.filter.spends(queries, queries)
-            answered = min(queries, left)
-            if self.alike:  # else a dear round may have all answers, after a cheap one had none
-                left -= answered
+            asked.append(queries)
+        if self.alike:  # `answers` limits all of them together; else each may have all answers
+            asked = [sum(asked)]
+        cost = self.cost_of_bound
+        for planned, queries in zip(rounds, asked, strict=False):
+            answered = queries if policy.answers is None else min(queries, policy.answers)
             cost += planned.mechanism.promise(queries, answered)
         return cost.published(policy.delta)
 

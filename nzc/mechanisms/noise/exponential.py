@@ -1,12 +1,14 @@
 """Exponential noise: permute-and-flip (McKenna and Sheldon 2020)."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 import numpy as np
 from numpy.random import Generator
 
+from nzc.accounting.data_independent import WorstCaseCost
 from nzc.accounting.exact_noise import EXPONENTIAL
+from nzc.accounting.kinds import Hint, Kind
 from nzc.mechanisms.noise.base import ScaledNoise, Shape, complete
 from nzc.types import Floats
 
@@ -48,3 +50,7 @@ class ExponentialNoise(ScaledNoise):
             refused = np.log1p(-(node + 1) / 2 * taken)
             first += weight / 2 * np.exp(refused.sum(axis=1, keepdims=True) - refused)
         return complete(leads + np.log(first))
+
+    def worst_case(self, shift: float) -> WorstCaseCost:
+        """No label costs more than one of two classes: docs/proofs.md."""
+        return replace(super().worst_case(shift), hint=Hint(Kind.FLIP, self.gamma * shift))
