@@ -40,8 +40,9 @@ def curves_of(p: Floats, q: Floats, s: Floats) -> Floats:
     excess = p.sum(axis=1, keepdims=True) - 1 - s * (q.sum(axis=1, keepdims=True) - 1)
     curves = np.zeros(excess.shape)
     for outcome in range(p.shape[1]):
-        gaps = p[:, outcome, None] - q[:, outcome, None] * s
-        curves += np.maximum(sign * gaps, 0.0)
+        gaps = q[:, outcome, None] * (-sign * s)
+        gaps += p[:, outcome, None] * sign
+        curves += np.maximum(gaps, 0.0, out=gaps)
     curves += below * np.maximum(excess, 0.0)
     return curves
 
