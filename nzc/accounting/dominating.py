@@ -14,6 +14,7 @@ from nzc.types import AnyArray, Bools, Floats
 _BETAS = np.array(
     [0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.8, 1, 1.25, 1.5, 1.75, 2, 2.5, 3, 3.5, 4, 5, 6]
 )
+_AT_ONCE = 2**15  # so many points of curves are computed at once: they stay in the cache
 _SLACK = 0.002  # a group of `merged` may have this much larger moments than the worst curve
 
 
@@ -36,14 +37,18 @@ def curves_of(p: Floats, q: Floats, s: Floats) -> Floats:
     """Return the curves [pairs, points] of laws P and Q [pairs, outcomes]."""
     below = s < 1
     sign = np.where(below, -1.0, 1.0)
-    # If the p sum to more than 1 or the q to less, H is larger below 1 by this.
-    excess = p.sum(axis=1, keepdims=True) - 1 - s * (q.sum(axis=1, keepdims=True) - 1)
-    curves = np.zeros(excess.shape)
-    for outcome in range(p.shape[1]):
-        gaps = q[:, outcome, None] * (-sign * s)
-        gaps += p[:, outcome, None] * sign
-        curves += np.maximum(gaps, 0.0, out=gaps)
-    curves += below * np.maximum(excess, 0.0)
+    curves = np.zeros((len(p), len(s)))
+    rows = _AT_ONCE // len(s)
+    for start in range(0, len(p), rows):
+        some = slice(start, start + rows)
+        total = curves[some]
+        for outcome in range(p.shape[1]):
+            gaps = q[some, outcome, None] * (-sign * s)
+            gaps += p[some, outcome, None] * sign
+            total += np.maximum(gaps, 0.0, out=gaps)
+        # If the p sum to more than 1 or the q to less, H is larger below 1 by this.
+        excess = p[some].sum(axis=1)[:, None] - 1 - s * (q[some].sum(axis=1)[:, None] - 1)
+        total += below * np.maximum(excess, 0.0)
     return curves
 
 
