@@ -89,20 +89,24 @@ def merged(curves: Floats, s: Floats, mu: float, highest: float) -> Floats:
         curves = curves.copy()
         curves[first:-1:2][fine] = joined[fine]
         curves = curves[alone]
-    groups = curves[:0]
+    groups = np.zeros_like(curves)
     sizes = moments(groups)
+    count = 0
     for curve in curves[np.argsort(-moments(curves).max(axis=1))]:
-        joined = np.maximum(groups, curve)
+        joined = np.maximum(groups[:count], curve)
         grown = moments(joined)
-        growth = np.where(grown.max(axis=1) <= 1 + _SLACK, (grown - sizes).sum(axis=1), np.inf)
+        growth = np.where(
+            grown.max(axis=1) <= 1 + _SLACK, (grown - sizes[:count]).sum(axis=1), np.inf
+        )
         if growth.min(initial=np.inf) < np.inf:
             best = growth.argmin()
             groups[best] = joined[best]
             sizes[best] = grown[best]
         else:
-            groups = np.vstack([groups, curve])
-            sizes = np.vstack([sizes, moments(curve[None])])
-    return groups
+            groups[count] = curve
+            sizes[count] = moments(curve[None])
+            count += 1
+    return groups[:count]
 
 
 def corners_of(p: Floats, e_a: Floats, e_b: Floats, used: Bools) -> tuple[Floats, Floats]:
