@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from functools import partial
 
 import numpy as np
-from scipy.special import gammaln, logsumexp
+from scipy.special import gammaln
 
 from nzc.accounting.adaptive import together
 from nzc.accounting.gaussian import gaussian
@@ -193,22 +193,21 @@ def optimal_pure(epsilon0: float, releases: int, delta: float) -> float:
         return np.inf
     lies = np.arange(releases + 1)
     choose = gammaln(releases + 1) - gammaln(lies + 1) - gammaln(releases - lies + 1)
-    log_p = choose + (releases - lies) * epsilon0 - releases * np.logaddexp(0, epsilon0)
+    p = np.exp(choose + (releases - lies) * epsilon0 - releases * np.logaddexp(0, epsilon0))
     loss = (releases - 2 * lies) * epsilon0
 
-    def log_excess(epsilon: float) -> float:
+    def enough(epsilon: float) -> bool:
         worse = loss > epsilon
-        log_delta = logsumexp(log_p[worse] + np.log(-np.expm1(epsilon - loss[worse])))
-        return float(log_delta - np.log(delta))
+        return float((p[worse] * -np.expm1(epsilon - loss[worse])).sum()) <= delta
 
-    if log_excess(0.0) <= 0:
+    if enough(0.0):
         return 0.0
     low = 0.0
     high = releases * epsilon0
     while high - low > 1e-10 * releases * epsilon0:
         middle = (low + high) / 2
-        if log_excess(middle) > 0:
-            low = middle
-        else:
+        if enough(middle):
             high = middle
+        else:
+            low = middle
     return float(high * (1 + 1e-9))

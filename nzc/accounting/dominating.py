@@ -14,6 +14,7 @@ from nzc.types import AnyArray, Bools, Floats
 _BETAS = np.array(
     [0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.8, 1, 1.25, 1.5, 1.75, 2, 2.5, 3, 3.5, 4, 5, 6]
 )
+_AT_ONCE = 2**15  # so many points of curves are computed at once: they stay in the cache
 _SLACK = 0.002  # a group of `merged` may have this much larger moments than the worst curve
 
 
@@ -36,13 +37,18 @@ def curves_of(p: Floats, q: Floats, s: Floats) -> Floats:
     """Return the curves [pairs, points] of laws P and Q [pairs, outcomes]."""
     below = s < 1
     sign = np.where(below, -1.0, 1.0)
-    # If the p sum to more than 1 or the q to less, H is larger below 1 by this.
-    excess = p.sum(axis=1, keepdims=True) - 1 - s * (q.sum(axis=1, keepdims=True) - 1)
-    curves = np.zeros(excess.shape)
-    for outcome in range(p.shape[1]):
-        gaps = p[:, outcome, None] - q[:, outcome, None] * s
-        curves += np.maximum(sign * gaps, 0.0)
-    curves += below * np.maximum(excess, 0.0)
+    curves = np.zeros((len(p), len(s)))
+    rows = _AT_ONCE // len(s)
+    for start in range(0, len(p), rows):
+        some = slice(start, start + rows)
+        total = curves[some]
+        for outcome in range(p.shape[1]):
+            gaps = q[some, outcome, None] * (-sign * s)
+            gaps += p[some, outcome, None] * sign
+            total += np.maximum(gaps, 0.0, out=gaps)
+        # If the p sum to more than 1 or the q to less, H is larger below 1 by this.
+        excess = p[some].sum(axis=1)[:, None] - 1 - s * (q[some].sum(axis=1)[:, None] - 1)
+        total += below * np.maximum(excess, 0.0)
     return curves
 
 
@@ -83,20 +89,24 @@ def merged(curves: Floats, s: Floats, mu: float, highest: float) -> Floats:
         curves = curves.copy()
         curves[first:-1:2][fine] = joined[fine]
         curves = curves[alone]
-    groups = curves[:0]
+    groups = np.zeros_like(curves)
     sizes = moments(groups)
+    count = 0
     for curve in curves[np.argsort(-moments(curves).max(axis=1))]:
-        joined = np.maximum(groups, curve)
+        joined = np.maximum(groups[:count], curve)
         grown = moments(joined)
-        growth = np.where(grown.max(axis=1) <= 1 + _SLACK, (grown - sizes).sum(axis=1), np.inf)
+        growth = np.where(
+            grown.max(axis=1) <= 1 + _SLACK, (grown - sizes[:count]).sum(axis=1), np.inf
+        )
         if growth.min(initial=np.inf) < np.inf:
             best = growth.argmin()
             groups[best] = joined[best]
             sizes[best] = grown[best]
         else:
-            groups = np.vstack([groups, curve])
-            sizes = np.vstack([sizes, moments(curve[None])])
-    return groups
+            groups[count] = curve
+            sizes[count] = moments(curve[None])
+            count += 1
+    return groups[:count]
 
 
 def corners_of(p: Floats, e_a: Floats, e_b: Floats, used: Bools) -> tuple[Floats, Floats]:

@@ -9,11 +9,10 @@ import os
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
 from typing import NamedTuple
 
 import numpy as np
-from scipy.special import logsumexp
 
 from nzc.accounting.rdp import ORDERS
 from nzc.types import AnyArray, Floats, Ints
@@ -30,6 +29,7 @@ _APART = 5e-3  # a line needs orders so far apart, relative to α − 1,
 _SURE = 1e-6  # and divergences above this
 _MOST_KEPT = 2**28  # bytes of the laws that a cost keeps
 _LARGE = 650.0  # above this exponent e^(α log p/q) may overflow
+_sum = partial(np.einsum, "ij->i")  # of few numbers a row; .sum(axis=1) takes five times as long
 
 
 def cores() -> int:
@@ -201,7 +201,7 @@ class _Candidates(NamedTuple):
         moments = np.empty((len(q), len(_POWERS)))
         for column, power in enumerate(_POWERS):
             term *= finite / power
-            moments[:, column] = term.sum(axis=1)
+            moments[:, column] = _sum(term)
         with np.errstate(invalid="ignore"):
             near = q * np.expm1(np.minimum(log_ratio, 1))
             change = np.where(log_ratio < 1, near, np.exp(log_ratio + log_q) - q)
@@ -212,8 +212,8 @@ class _Candidates(NamedTuple):
             log_q=log_q,
             q=q,
             moments=moments,
-            linear=change.sum(axis=1),
-            linear_size=np.abs(change).sum(axis=1),
+            linear=_sum(change),
+            linear_size=_sum(np.abs(change)),
             widest=np.abs(log_ratio).max(axis=1),
             steepest=log_ratio.max(axis=1),
         )
@@ -230,12 +230,14 @@ class _Candidates(NamedTuple):
         rest = np.flatnonzero(~small & ~steep)
         if len(rest):
             terms = self.q[rest] * np.expm1(order * self.log_ratio[rest])
-            rounding = 2e-15 * (np.abs(terms).sum(axis=1) + order * self.linear_size[rest])
-            log_total[rest] = np.log1p(terms.sum(axis=1) - order * self.linear[rest] + rounding)
+            rounding = 2e-15 * (_sum(np.abs(terms)) + order * self.linear_size[rest])
+            log_total[rest] = np.log1p(_sum(terms) - order * self.linear[rest] + rounding)
         far = np.flatnonzero(~small & steep)
-        if len(far):  # scipy's logsumexp is slow even where there is nothing to add
-            power = logsumexp(order * self.log_ratio[far] + self.log_q[far], axis=1)
-            offset = 1 - self.q[far].sum(axis=1) - order * self.linear[far] + 1e-14 * order
+        if len(far):  # scipy's logsumexp takes four times as long
+            powers = order * self.log_ratio[far] + self.log_q[far]
+            top = powers.max(axis=1)
+            power = top + np.log(_sum(np.exp(powers - top[:, None])))
+            offset = 1 - _sum(self.q[far]) - order * self.linear[far] + 1e-14 * order
             log_total[far] = power + np.log1p(offset * np.exp(-np.maximum(power, -_LARGE))) + 1e-14
         return np.maximum(log_total, 0.0) * (1 + _ROUNDING) / (order - 1)
 

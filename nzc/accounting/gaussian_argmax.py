@@ -59,11 +59,17 @@ def _corners(mu: float) -> tuple[Floats, Floats]:
     low_v = np.linspace(-_ROOT * _BELOW, 2.5, 34)
     v = np.concatenate([low_v, np.geomspace(2.5, _END, 12)[1:], [40.0]])  # 40 is ∞: Φ(−40) vanishes
     all_d, all_v = np.meshgrid(d, v, indexing="ij")
-    p_a = _first(all_d + mu / 2, all_v)
-    q_a = _first(all_d - mu / 2, all_v)
     x = (all_v + all_d) / _ROOT
     half = mu / _ROOT / 2
     p_c = ndtr(-x - half) * ndtr(half - x[::-1])
+    below = len(d) // 2 + 1
+    p_a = _first(all_d[:below] + mu / 2, all_v[:below])
+    q_a = _first(all_d[:below] - mu / 2, all_v[:below])
+    # All outcomes sum to 1. For d > 0, F_a is above 1e-3, and b is known from −d.
+    over_p = 1 - p_c[below:] - q_a[-2::-1]
+    over_q = 1 - p_c[below - 2 :: -1] - p_a[-2::-1]
+    p_a = np.vstack([p_a, over_p])
+    q_a = np.vstack([q_a, over_q])
 
     left, right, low, high = np.broadcast_arrays(
         d[:-1, None] - mu / 2, d[1:, None] + mu / 2, v[:-1], v[1:]

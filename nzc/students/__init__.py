@@ -1,18 +1,18 @@
 """Students: how to learn from released labels. One kind of student a file."""
 
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from nzc.students.base import FittedStudent, Student, StudentData
-
 if TYPE_CHECKING:
+    from nzc.students.base import FittedStudent, Student, StudentData
     from nzc.students.network import StudentConfig
 
 __all__ = ["FittedStudent", "Student", "StudentConfig", "StudentData"]
 
 
 def __getattr__(name: str) -> Any:
-    if name != "StudentConfig":
+    """Import a name when it is first used: `nzc predict` needs none of them."""
+    if name not in __all__:
         raise AttributeError(f"module 'nzc.students' has no attribute {name!r}")
-    from nzc.students.network import StudentConfig  # imports torch
-
-    return StudentConfig
+    module = "network" if name == "StudentConfig" else "base"
+    return getattr(import_module(f"nzc.students.{module}"), name)

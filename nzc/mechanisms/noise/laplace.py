@@ -48,7 +48,10 @@ class LaplaceNoise(ScaledNoise, ContinuousNoise):
         return -np.abs(x) - np.log(2)
 
     def log_cdf(self, x: Floats) -> Floats:
-        return np.where(x < 0, x - np.log(2), np.log1p(-0.5 * np.exp(-np.abs(x))))
+        log_f = x - np.log(2)
+        above = ~(x < 0)
+        log_f[above] = np.log1p(-0.5 * np.exp(-x[above]))
+        return log_f
 
     def nodes(self, leads: Floats, copies: Floats, step: Floats) -> tuple[Floats, Floats]:
         """Return Gauss-Legendre nodes between the kinks: the counts, and the counts one vote away.
