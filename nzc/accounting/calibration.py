@@ -135,25 +135,17 @@ def _refined(
         less = 2.0
         first_ratio = 1 / 0.82
     least = epsilon * (1 - 1e-3)
-    aim = epsilon * (1 - 3e-4)
     # The noise at which both bounds have the same ε is in about the same ratio for all ε.
-    target = enough_for(aim) or enough
+    target = enough_for(epsilon * (1 - 3e-4)) or enough
     value = target * first_ratio
-    prices: dict[float, float] = {}
-    for trial in range(_TRIALS):
-        price = prices[value] = cost(value)
+    for _ in range(_TRIALS):
+        price = cost(value)
         if price > epsilon:
             short = value
         else:
             enough = value
         if least <= price <= epsilon or abs(enough - short) < _PRECISION * enough:
             break
-        if enough in prices and 0 < prices[enough] < prices.get(short, 0) < math.inf:
-            share = 0.5
-            if trial % 2:  # where noise of the label alone decides, a power of it is ε
-                share = math.log(aim / prices[enough]) / math.log(prices[short] / prices[enough])
-            value = enough ** (1 - share) * short**share
-            continue
         equal = None
         if price > 0:
             equal = enough_for(price)
@@ -161,13 +153,9 @@ def _refined(
         if not min(enough, short) < value < max(enough, short):
             if cost(enough) >= least:  # the rough bound is precise
                 break
-            # The ratio leads nowhere where δ alone pays for much noise, and ε rises steeply from 0,
-            # or where a screen costs most of ε.
-            if short in (0.0, math.inf):
-                value = enough * less
-                less **= 1.5
-            else:
-                value = math.sqrt(enough * short)
+            # Where δ alone pays for much noise, ε may rise steeply from 0: the ratio leads nowhere,
+            # and halving does.
+            value = enough * less if short in (0.0, math.inf) else math.sqrt(enough * short)
     return enough
 
 

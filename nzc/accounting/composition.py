@@ -47,9 +47,8 @@ def compose(
     forth: list[Neighbours] = []
     back: list[Neighbours] = []
     for pairs, counts in laws:
-        here, there = ((log_p, error_of(log_p)) for log_p in (pairs.here, pairs.there))
-        forth += _neighbours(pairs, here, there, counts)
-        back += _neighbours(pairs, there, here, counts)
+        forth += _neighbours(pairs, pairs.here, pairs.there, counts)
+        back += _neighbours(pairs, pairs.there, pairs.here, counts)
     if not forth:
         return 0.0, 0.0
     if not np.isfinite(guess):
@@ -61,15 +60,11 @@ def compose(
     return max(lower), max(upper)
 
 
-def _neighbours(
-    pairs: Pairs, p_side: tuple[Floats, Floats], q_side: tuple[Floats, Floats], counts: Ints
-) -> Iterator[Neighbours]:
-    """Yield the laws of all queries; a side is its log-probabilities, and their errors."""
-    log_p, error_p = p_side
-    log_q, error_q = q_side
+def _neighbours(pairs: Pairs, log_p: Floats, log_q: Floats, counts: Ints) -> Iterator[Neighbours]:
     absent = (pairs.copies == 0) | (np.maximum(log_p, log_q) < IMPOSSIBLE)
+    error_p = error_of(log_p)
     with np.errstate(invalid="ignore"):
-        loss = np.where(absent, 0.0, log_p - log_q + error_p + error_q)
+        loss = np.where(absent, 0.0, log_p - log_q + error_p + error_of(log_q))
     p = np.where(absent, 0.0, np.exp(log_p + error_p) * pairs.copies)
     for query, count in enumerate(counts.tolist()):
         start, end = np.searchsorted(pairs.query, [query, query + 1])
@@ -165,7 +160,7 @@ def _hockey_stick(weights: Floats, s: Floats) -> Floats:
     """
     slopes = tails(weights / s)
     curves = np.zeros_like(weights)
-    curves[:, :-1] = tails(slopes[:, 1:] * (s[1:] - s[:-1]))  # np.diff is slower
+    curves[:, :-1] = tails(slopes[:, 1:] * np.diff(s))
     return curves
 
 
@@ -175,8 +170,8 @@ def _dominating(curve: Floats, total: float, s: Floats) -> Floats:
     They may sum to more. Every V is a mixture of functions (1 − s u)₊, u = e^−ℓ, so a law with a
     larger H at every s has a larger E_P V.
     """
-    slopes = np.concatenate([[total], (curve[:-1] - curve[1:]) / (s[1:] - s[:-1]), [0.0]])
-    q = np.maximum(slopes[:-1] - slopes[1:], 0.0)
+    slopes = np.append(-np.diff(curve) / np.diff(s), 0.0)
+    q = np.maximum(-np.diff(slopes, prepend=total), 0.0)
     reached = _hockey_stick((q * s)[None], s)[0]
     short = np.divide(curve, reached, out=np.ones_like(curve), where=reached > 0).max()
     return q * s * max(1.0, short)

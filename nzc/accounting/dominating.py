@@ -38,17 +38,15 @@ def curves_of(p: Floats, q: Floats, s: Floats) -> Floats:
     below = s < 1
     sign = np.where(below, -1.0, 1.0)
     curves = np.zeros((len(p), len(s)))
-    rows = _AT_ONCE // len(s)
+    rows = max(1, _AT_ONCE // len(s))
     for start in range(0, len(p), rows):
         some = slice(start, start + rows)
-        total = curves[some]
-        for outcome in range(p.shape[1]):
-            gaps = q[some, outcome, None] * (-sign * s)
-            gaps += p[some, outcome, None] * sign
-            total += np.maximum(gaps, 0.0, out=gaps)
         # If the p sum to more than 1 or the q to less, H is larger below 1 by this.
         excess = p[some].sum(axis=1)[:, None] - 1 - s * (q[some].sum(axis=1)[:, None] - 1)
-        total += below * np.maximum(excess, 0.0)
+        curves[some] = below * np.maximum(excess, 0.0)
+        for outcome in range(p.shape[1]):
+            gaps = p[some, outcome, None] - q[some, outcome, None] * s
+            curves[some] += np.maximum(sign * gaps, 0.0)
     return curves
 
 
@@ -89,24 +87,20 @@ def merged(curves: Floats, s: Floats, mu: float, highest: float) -> Floats:
         curves = curves.copy()
         curves[first:-1:2][fine] = joined[fine]
         curves = curves[alone]
-    groups = np.zeros_like(curves)
+    groups = curves[:0]
     sizes = moments(groups)
-    count = 0
     for curve in curves[np.argsort(-moments(curves).max(axis=1))]:
-        joined = np.maximum(groups[:count], curve)
+        joined = np.maximum(groups, curve)
         grown = moments(joined)
-        growth = np.where(
-            grown.max(axis=1) <= 1 + _SLACK, (grown - sizes[:count]).sum(axis=1), np.inf
-        )
+        growth = np.where(grown.max(axis=1) <= 1 + _SLACK, (grown - sizes).sum(axis=1), np.inf)
         if growth.min(initial=np.inf) < np.inf:
             best = growth.argmin()
             groups[best] = joined[best]
             sizes[best] = grown[best]
         else:
-            groups[count] = curve
-            sizes[count] = moments(curve[None])
-            count += 1
-    return groups[:count]
+            groups = np.vstack([groups, curve])
+            sizes = np.vstack([sizes, moments(curve[None])])
+    return groups
 
 
 def corners_of(p: Floats, e_a: Floats, e_b: Floats, used: Bools) -> tuple[Floats, Floats]:

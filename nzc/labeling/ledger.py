@@ -1,10 +1,10 @@
 """The privacy ledger: the cost of everything drawn from a private dataset, in an SQLite file.
 
 An entry is a release, with noise of the operating system, which is never deleted, or a trial, with
-seeded noise, which its owner may delete if nobody saw its labels (docs/privacy.md). Entries of an
-older version are releases. The same key again costs nothing: it is a hash of what was asked, and of
-the labels. The draws of an unfinished run are kept: started again, it publishes what it drew
-before. A finished run leaves the digests of its files.
+seeded noise, which its owner may delete if nobody saw its labels (docs/privacy.md). The same key
+again costs nothing: it is a hash of what was asked, and of the labels. The draws of an unfinished
+run are kept: started again, it publishes what it drew before. A finished run leaves the digests of
+its files.
 """
 
 import json
@@ -24,7 +24,7 @@ import numpy as np
 
 from nzc.accounting.cost import Cost
 from nzc.accounting.rdp import ORDERS
-from nzc.labeling.ledger_entry import RELEASE, TRIAL, LedgerEntry, total_epsilon
+from nzc.labeling.ledger_entry import RELEASE, LedgerEntry, total_epsilon
 from nzc.types import Floats
 from nzc.validation import InputError
 
@@ -32,7 +32,7 @@ _TABLES = """
 CREATE TABLE IF NOT EXISTS releases (
     dataset TEXT NOT NULL, key TEXT NOT NULL, recorded TEXT NOT NULL, description TEXT NOT NULL,
     facts TEXT NOT NULL, orders BLOB NOT NULL, rdp BLOB NOT NULL, leak REAL NOT NULL,
-    labels BLOB NOT NULL, kind TEXT NOT NULL DEFAULT 'unknown', PRIMARY KEY (dataset, key)
+    labels BLOB NOT NULL, kind TEXT NOT NULL, PRIMARY KEY (dataset, key)
 ) STRICT;
 CREATE TABLE IF NOT EXISTS draws (
     dataset TEXT NOT NULL, question TEXT NOT NULL, drawn BLOB NOT NULL,
@@ -52,8 +52,7 @@ CREATE TABLE IF NOT EXISTS limits (dataset TEXT PRIMARY KEY, epsilon REAL NOT NU
 """
 #: The fields of a LedgerEntry, in their order.
 _COLUMNS = "dataset, key, orders, rdp, labels, description, facts, recorded, leak, kind"
-#: A release stays a release. An entry of unknown kind that has a trial's key is that trial: the key
-#: contains the seed.
+#: A release stays a release.
 _INSERT = f"""
 INSERT INTO releases ({_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 ON CONFLICT (dataset, key) DO UPDATE SET kind = excluded.kind WHERE kind <> 'release'
@@ -87,13 +86,8 @@ class Ledger:
             self._create()
         with self.transaction() as connection:
             columns = [column[1] for column in connection.execute("PRAGMA table_info(releases)")]
-            if "rdp" not in columns:
+            if "kind" not in columns:
                 raise sqlite3.DatabaseError("it is empty, or a database of another program")
-            for table in _TABLES.split(";"):  # an older version had fewer
-                connection.execute(table)
-            if "kind" not in columns:  # the first version; what it adds later gets the default too
-                kind = "kind TEXT NOT NULL DEFAULT 'unknown'"
-                connection.execute(f"ALTER TABLE releases ADD COLUMN {kind}")
 
     def _create(self) -> None:
         """Make the file whole, and for its owner only; another process may do the same."""
@@ -268,8 +262,6 @@ def _entries(connection: sqlite3.Connection, where: str, *values: str | None) ->
         dataset, key, orders, rdp, labels, description, facts, recorded, leak, kind = row
         costs = (np.frombuffer(orders, "<f8"), np.frombuffer(rdp, "<f8"))
         about = (labels, description, json.loads(facts), recorded, leak)
-        if kind != TRIAL:  # of an older version it is not known
-            kind = RELEASE
         entries.append(LedgerEntry(dataset, key, *costs, *about, kind))
     return entries
 

@@ -108,8 +108,6 @@ def read_run(folder: Path) -> FinishedRun:
             *(OmegaConf.create(records[name].decode()) for name in _CONFIGURATION)
         )
         result = json.loads(records[RESULT])
-        for record in (result, config):
-            record.setdefault("bound", record.get("publish"))  # its name in older versions
         _require_publishable(result, config)
         names = [LABELS]
         if (folder / COUNTS).exists():

@@ -224,7 +224,6 @@ class RunResult:
         record["rounds"] = [RoundResult(**past) for past in record["rounds"]]
         record["metrics"] = Metrics.read(record.get("metrics", {}))
         record["folder"] = folder
-        record.setdefault("bound", record.get("publish"))  # its name in older versions
         return cls(**{part.name: record[part.name] for part in fields(cls) if part.name in record})
 
 

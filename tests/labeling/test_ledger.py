@@ -58,21 +58,6 @@ def trial(key: str = "a", **fields: Any) -> LedgerEntry:
     return release(key, kind=TRIAL, **fields)
 
 
-def write_as_before(path: Path, *keys: str) -> None:
-    """Write releases into a file as it was before entries had a kind, and strangers were sought."""
-    columns = (
-        "dataset TEXT, key TEXT, recorded TEXT, description TEXT, facts TEXT, orders BLOB, "
-        "rdp BLOB, leak REAL, labels BLOB, PRIMARY KEY (dataset, key)"
-    )
-    costs = (ORDERS.astype("<f8").tobytes(), (0.01 * ORDERS).astype("<f8").tobytes())
-    with sqlite3.connect(path) as connection:
-        connection.execute(f"CREATE TABLE IF NOT EXISTS releases ({columns}) STRICT")
-        connection.execute("CREATE TABLE IF NOT EXISTS people (dataset TEXT, hashes BLOB)")
-        for key in keys:
-            row = ("digest", key, "2026-01-01", "GNMax", "{}", *costs, 0.0, b"labels")
-            connection.execute("INSERT INTO releases VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)", row)
-
-
 @pytest.fixture
 def ledger(tmp_path: Path) -> Ledger:
     return Ledger(tmp_path / "store" / "ledger.sqlite")
@@ -180,24 +165,6 @@ def test_what_a_run_recorded_counts_even_if_someone_forgot_it(ledger: Ledger) ->
     counted, trials = run_ledger(ledger, "digest", own).split()
     assert keys(counted) == ["a"]
     assert keys(trials) == [other.key]
-
-
-def test_an_old_ledger_keeps_its_total(tmp_path: Path) -> None:
-    path = tmp_path / "ledger.db"
-    write_as_before(path, *"abc")
-    ledger = Ledger(path)
-    total = ledger.total("digest", DELTA)
-    assert ledger.total("digest", DELTA, RELEASE) == total >= THREE * (1 - 1e-12)
-    assert [(entry.key, entry.labels) for entry in ledger.entries()] == [
-        (key, b"labels") for key in "abc"
-    ]
-    with sqlite3.connect(path) as connection:  # an older version may still use the file
-        connection.execute("UPDATE releases SET kind = 'unknown' WHERE key = 'c'")
-    with NEVER:
-        ledger.forget([trial("c")])
-    assert ledger.record(trial("c")).kind == TRIAL  # the same key: its noise had this seed
-    assert ledger.total("digest", DELTA) == total > ledger.total("digest", DELTA, RELEASE)
-    assert ledger.record(release("b")).kind == ledger.record(trial("b")).kind == RELEASE
 
 
 def test_processes_lose_nothing_and_double_nothing(ledger: Ledger) -> None:

@@ -1,9 +1,7 @@
 """The table that ends a run: what it shows, and that no run has more than four lines of ε."""
 
 import itertools
-import json
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -68,16 +66,3 @@ def test_a_table_has_at_most_four_lines_of_epsilon(name: str) -> None:
         assert "ε exact" in names or epsilon.exact is None
         public = [line for line in _table(result.public) if line.startswith("ε")]
         assert public == ["ε published", *(["ε audited"] if audited else [])]
-
-
-def test_a_result_of_an_older_version_is_read(tmp_path: Path) -> None:
-    """The key `bound` was `publish`; how many releases came before was not counted."""
-    result = replace(_result(GNMAX, bound="sanitised"), folder=tmp_path)
-    result.write(tmp_path)
-    record = json.loads((tmp_path / "result.json").read_text())
-    assert RunResult.read(tmp_path) == result
-    record["publish"] = record.pop("bound")
-    del record["ledger_releases"]
-    del record["warnings"]
-    (tmp_path / "result.json").write_text(json.dumps(record))
-    assert RunResult.read(tmp_path) == replace(result, ledger_releases=None)
