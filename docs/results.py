@@ -13,9 +13,9 @@ made of it, and nothing else of a page is ever changed:
     <!--= NAME: RUN: KEY -->93.6 ± 1.6 %<!--/-->  one figure
     <!-- output NAME -->  …  <!-- end -->         what a run printed: docs/results/NAME.txt
 
-The check also compares each file with its own digest, and each picture with that of its file. It
-asks whether the code that decides ε has changed since a sweep ran: if so, settings of that sweep
-release their labels again, and every ε must be as it was.
+The check also compares files and pictures with their digests, and a picture with its file. It asks
+whether the code that decides ε has changed since a sweep ran: if so, settings of that sweep release
+their labels again, and every ε must be as it was.
 """
 
 import argparse
@@ -27,7 +27,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import suppress
+from contextlib import redirect_stderr, suppress
 from dataclasses import asdict, dataclass
 from difflib import unified_diff
 from functools import cache
@@ -39,6 +39,7 @@ from tempfile import TemporaryDirectory
 from textwrap import indent
 from typing import Any
 
+import numpy as np
 import pandas
 import yaml
 from pandas import DataFrame, Series
@@ -48,7 +49,7 @@ import nzc
 from nzc.app.config import compose_run
 from nzc.runs.formatting import is_share, number, percent, some
 from nzc.runs.layout import FIGURES, RESULT, as_typed, read_overrides
-from nzc.runs.result import now, versions
+from nzc.runs.result import now, result_keys, versions
 from nzc.sweeps.table import NOTHING, Sweep, cell
 from nzc.validation import InputError, from_pydantic
 
@@ -57,7 +58,7 @@ EVIDENCE = HOME / "docs" / "results"
 PAGES = [HOME / "README.md", *sorted((HOME / "docs").glob("*.md"))]
 
 #: The code that decides an ε.
-DECIDES = ["nzc/mechanisms", "nzc/accounting", "nzc/labeling"]
+DECIDES = ["nzc/mechanisms", "nzc/accounting", "nzc/labeling", "nzc/runs/baseline.py"]
 #: Columns of a sweep's jobs that say nothing about its question.
 _LEFT_OUT = re.compile(
     r"(folder|job|run|error|rng|neighbours|finished|warnings|rounds|accuracy_interval)$"
@@ -73,7 +74,9 @@ _TABLE = re.compile(r"(?ms)^(<!-- table\n(.*?)-->\n).*?(?=^<!-- end -->)")
 _LIST = re.compile(r"(?ms)^(<!-- evidence -->\n).*?(?=^<!-- end -->)")
 _OUTPUT = re.compile(r"(?ms)^(<!-- output (\w+) -->\n).*?(?=^<!-- end -->)")
 _FIGURE = re.compile(r"(<!--= (\w+): (.+?): ([\w.]+) -->).*?(?=<!--/-->)")
-_STAMP = "<!-- of {}.csv {} -->\n"
+#: The last line of a picture: its file of evidence, the digest of that, and its own.
+_STAMP = "<!-- of {}.csv {} {} -->\n"
+_PICTURE = re.compile(r"\(results/(\w+)\.svg\)")
 
 
 @dataclass(frozen=True)
@@ -101,15 +104,17 @@ class Evidence:
         facts += [f"commit {self.source['commit']}", self.source["date"]]
         if self.seeds:
             facts.append(f"seeds {self.seeds}")
+        if "typed" in self.source:
+            facts.append("older, typed by hand")
         return " · ".join(facts)
 
     @property
     def seeds(self) -> str:
-        """The seeds: 100 to 109, or 0, 1, 2."""
-        seeds = sorted(set(self.rows.get("seed", [])) - {None})
-        if len(seeds) > 2 and seeds[-1] - seeds[0] == len(seeds) - 1:
-            return f"{seeds[0]} to {seeds[-1]}"
-        return ", ".join(map(str, seeds))
+        """The seeds of the runs: 100 to 109, or 0, 1, 2; different ones where runs differ."""
+        if "seed" not in self.rows:
+            return ""
+        of_runs = self.rows.groupby("name", sort=False)["seed"].agg(_in_short)
+        return " or ".join(of_runs.unique())
 
 
 class TableSpec(BaseModel):
@@ -135,6 +140,13 @@ class TableSpec(BaseModel):
 def _with_head(source: Mapping[str, str], text: str) -> str:
     text = "".join(f"# {key}: {value}\n" for key, value in source.items()) + text
     return f"# digest: {_digest(text)}\n{text}"
+
+
+def _in_short(seeds: Iterable[int]) -> str:
+    numbers = sorted(seeds)
+    if len(numbers) > 3:
+        return f"{numbers[0]} to {numbers[-1]}"
+    return ", ".join(map(str, numbers))
 
 
 def _digest(text: str) -> str:
@@ -189,8 +201,9 @@ def take(folder: Path) -> Path:
         raise InputError("folder", folder, f"must be of one commit, not of {', '.join(commits)}")
     typed = sweep.config.hydra.overrides
     words = [*as_typed(typed.hydra), *as_typed(typed.task)]
+    data = "NZC_DATA=DIR " if "NZC_DATA" in sweep.spec.command else ""
     source = {
-        "command": shlex.join(["nzc", *_without_places(words)]),
+        "command": data + shlex.join(["nzc", *_without_places(words)]),
         "commit": commits[0],
         "date": max(jobs["finished"])[:10],
         "processor": _processor(),
@@ -209,8 +222,9 @@ def take(folder: Path) -> Path:
     for picture in sorted((folder / FIGURES).glob("*.svg")):
         kept = EVIDENCE / f"{sweep.name}_{picture.name}"
         if kept.name in shown:
-            image = picture.read_text(encoding="utf-8").rstrip()
-            kept.write_text(f"{image}\n{_STAMP.format(sweep.name, digest)}", encoding="utf-8")
+            image = picture.read_text(encoding="utf-8").rstrip() + "\n"
+            stamp = _STAMP.format(sweep.name, digest, _digest(image))
+            kept.write_text(image + stamp, encoding="utf-8")
     return EVIDENCE / f"{sweep.name}.csv"
 
 
@@ -280,8 +294,10 @@ def _code_of(commit: str) -> str:
 def _code() -> str:
     """Return the digest of the code that decides ε now."""
     files = []
-    for folder in DECIDES:
-        for path in (HOME / folder).rglob("*.py"):
+    for decides in DECIDES:
+        for path in [HOME / decides, *(HOME / decides).rglob("*.py")]:
+            if path.is_dir():
+                continue
             content = path.read_bytes()
             blob = sha1(b"blob %d\0" % len(content) + content).hexdigest()  # as git names it
             files.append((path.relative_to(HOME).as_posix(), blob))
@@ -298,14 +314,15 @@ def _runs(spec: TableSpec) -> DataFrame:
     runs = runs.reindex(columns=list(dict.fromkeys([*runs, "row", "overrides"])))
     runs = runs[runs["name"].str.contains(spec.only)].reset_index(drop=True)
     settings = DataFrame(list(runs["overrides"].fillna("").map(_settings)))
+    known = {*runs, *result_keys(), "epsilon", "seeds"}
     for key in [*spec.lines.values(), *filter(None, [spec.across]), *spec.cells.values()]:
         name, _, part = key.rpartition(".")
         if name == "row":
             runs[key] = runs["row"].str.split(", ").str.get(int(part))
         elif key in settings:
             runs[key] = runs.get(key, settings[key]).fillna(settings[key])
-        elif key not in runs:
-            runs[key] = None
+        elif not {key, key.removeprefix("paper.")} & known:
+            raise InputError(f"table of {', '.join(spec.of)}", key, f"must be of {', '.join(runs)}")
     order = DataFrame({key: _order(runs[key]) for key in spec.lines.values()})
     runs = runs.iloc[order.sort_values(list(order), kind="stable").index]
     return runs.where(runs.notna(), None)
@@ -359,6 +376,8 @@ def figure_of(key: str, runs: DataFrame) -> str:
         return NOTHING
     if key == "seeds":
         return str(runs["seed"].count()) if "seed" in runs else NOTHING
+    if key not in runs:
+        raise InputError("key of a figure", key, f"must be one of {', '.join(runs)}")
     value = runs[key].iloc[0]
     measured = key.removeprefix("paper.")
     if measured == key:
@@ -367,7 +386,7 @@ def figure_of(key: str, runs: DataFrame) -> str:
         return NOTHING
     if isinstance(value, float) and is_share(measured):
         return percent(value)
-    return str(value)
+    return f"{value:,}" if isinstance(value, int) else str(value)
 
 
 def _shown(value: Any) -> str:
@@ -430,11 +449,20 @@ def differences() -> Iterator[str]:
         name = str(page.relative_to(HOME))
         pair = (text.splitlines(), made(text).splitlines())
         yield from unified_diff(*pair, name, f"{name}, by its evidence", n=0, lineterm="")
-    for picture in sorted(EVIDENCE.glob("*.svg")):
-        stamp = picture.read_text(encoding="utf-8").splitlines()[-1]
-        name = stamp.partition(".csv")[0].rpartition(" ")[2]
-        if f"{stamp}\n" != _STAMP.format(name, digest_of(name)):
-            yield f"{picture.name}: must be drawn from {name}.csv as it is"
+        for picture in _PICTURE.findall(text):
+            if not _is_of_evidence(EVIDENCE / f"{picture}.svg"):
+                yield f"{picture}.svg: must be as it was drawn, of a file as it is now"
+
+
+def _is_of_evidence(picture: Path) -> bool:
+    """Return whether a picture is whole, and drawn of a file of evidence as it is."""
+    if not picture.is_file():
+        return False
+    *lines, stamp = picture.read_text(encoding="utf-8").splitlines(keepends=True)
+    found = re.fullmatch(r"<!-- of (\w+)\.csv \w+ \w+ -->\n", stamp)
+    if found is None:
+        return False
+    return stamp == _STAMP.format(found[1], digest_of(found[1]), _digest("".join(lines)))
 
 
 def changed() -> Iterator[str]:
@@ -445,7 +473,7 @@ def changed() -> Iterator[str]:
             continue
         rows = evidence.rows.drop_duplicates("name")
         labelled = rows["seconds.total"] - rows.get("seconds.student", 0).fillna(0)
-        quick = rows[labelled <= _QUICK]
+        quick = rows[(labelled <= _QUICK) & np.isfinite(rows["epsilon.published"].astype(float))]
         some_of_them = quick.iloc[:: -(-len(quick) // _SETTINGS) or 1].to_dict("records")
         again = [_again(run) for run in some_of_them]
         equal = sum(run is not None for run in again)
@@ -483,7 +511,8 @@ def _again(run: Mapping[str, Any]) -> dict[str, float | None] | None:
     with TemporaryDirectory() as folder:
         words += [f"paths.output={folder}", f"paths.store={folder}/store"]
         try:
-            epsilon = asdict(nzc.run(words).epsilon)
+            with redirect_stderr(StringIO()):  # one step of training gives many warnings
+                epsilon = asdict(nzc.run(words).epsilon)
         except (InputError, OSError):
             return None
     return {key: epsilon[key.removeprefix("epsilon.")] for key in keys}
