@@ -67,7 +67,7 @@ _LEFT_OUT = re.compile(
 #: Words of a command that say where its files are, and no more.
 _PLACES = re.compile(r"tracking=|hydra\.|trainer\.progress=|figures=")
 #: So many settings of a sweep are computed again, of those that take at most so many seconds.
-_SETTINGS = 5
+_SETTINGS = 3
 _QUICK = 20
 
 _TABLE = re.compile(r"(?ms)^(<!-- table\n(.*?)-->\n).*?(?=^<!-- end -->)")
@@ -313,7 +313,7 @@ def _runs(spec: TableSpec) -> DataFrame:
     runs = pandas.concat(parts, ignore_index=True).astype(object)
     runs = runs.reindex(columns=list(dict.fromkeys([*runs, "row", "overrides"])))
     runs = runs[runs["name"].str.contains(spec.only)].reset_index(drop=True)
-    settings = DataFrame(list(runs["overrides"].fillna("").map(_settings)))
+    settings = DataFrame(list(runs["overrides"].astype(object).fillna("").map(_settings)))
     known = {*runs, *result_keys(), "epsilon", "seeds"}
     for key in [*spec.lines.values(), *filter(None, [spec.across]), *spec.cells.values()]:
         name, _, part = key.rpartition(".")
