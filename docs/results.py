@@ -367,7 +367,7 @@ def table(spec: TableSpec) -> str:
             line.append(", ".join(filter(lambda text: text != NOTHING, figures)) or NOTHING)
         lines.append(line)
     text = "".join(f"| {' | '.join(line)} |\n" for line in lines)
-    return text + "\n" + "\n".join(read(name).origin for name in spec.of) + "\n"
+    return text + "\n" + "\n\n".join(read(name).origin for name in spec.of) + "\n"
 
 
 def figure_of(key: str, runs: DataFrame) -> str:
