@@ -451,7 +451,7 @@ def differences() -> Iterator[str]:
         yield from unified_diff(*pair, name, f"{name}, by its evidence", n=0, lineterm="")
         for picture in _PICTURE.findall(text):
             if not _is_of_evidence(EVIDENCE / f"{picture}.svg"):
-                yield f"{picture}.svg: must be as it was drawn, of a file as it is now"
+                yield f"{picture}.svg: must be as it was drawn, of its file"
 
 
 def _is_of_evidence(picture: Path) -> bool:

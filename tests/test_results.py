@@ -17,6 +17,7 @@ from nzc.validation import InputError
 
 SWEEP = """# @package _global_
 sweep:
+  command: NZC_DATA=FOLDER nzc +sweeps=mine
   rows:
     - {name: noisy, set: [aggregator=lnmax, aggregator.gamma=0.1], paper: {label_accuracy: 0.9}}
     - {name: NZC, set: [aggregator=nzc]}
@@ -36,6 +37,7 @@ of: [mine]
 cells: {paper: paper.label_accuracy, right: label_accuracy, ε: epsilon.published, seeds: seeds}
 -->
 <!-- end -->
+![Cost](results/mine_cost.svg)
 Of NZC <!--= mine: NZC: label_accuracy -->0 %<!--/--> are right.
 """
 
@@ -99,7 +101,10 @@ def test_a_sweep_leaves_its_evidence(
     monkeypatch.setenv("NZC_DATA", str(Path.cwd()))
     monkeypatch.setattr(results, "_code_of", lambda commit: "then")
     monkeypatch.setattr(results, "EVIDENCE", Path.cwd() / "evidence")
-    monkeypatch.setattr(results, "PAGES", [])
+    page = Path.cwd() / "page.md"
+    page.write_text(TABLE)
+    monkeypatch.setattr(results, "HOME", Path.cwd())
+    monkeypatch.setattr(results, "PAGES", [page])
     np.save("votes.npy", np.random.default_rng(0).multinomial(250, [0.4, 0.35, 0.25], 20))
     np.save("labels.npy", np.zeros(20, int))
     Path("sweeps").mkdir()
@@ -111,16 +116,17 @@ def test_a_sweep_leaves_its_evidence(
         result["versions"]["commit"] = "abc"  # a checkout with changes is refused
         path.write_text(json.dumps(result))
     results.take(folder)
-    page = results.made(TABLE)
-    noisy, nzc_row = page.split("| --- |")[1].splitlines()[1:3]
+    text = results.made(TABLE)
+    page.write_text(text)
+    assert list(results.differences()) == []
+    noisy, nzc_row = text.split("| --- |")[1].splitlines()[1:3]
     assert re.fullmatch(r"\| noisy \| 90\.0 % \| .+ % \| \d+\.\d+ \| 2 \|", noisy)
-    assert "∞" in nzc_row and nzc_row.split(" | ")[2] in page.splitlines()[-1]
-    assert "`nzc +sweeps=mine queries=20" in page and str(ran.folder) not in page
+    assert "∞" in nzc_row and nzc_row.split(" | ")[2] in text.splitlines()[-1]
+    assert "`NZC_DATA=DIR nzc +sweeps=mine queries=20" in text and str(ran.folder) not in text
     evidence = results.read("mine")
     assert list(results.changed()) == []
     wrong = evidence.rows.assign(**{"epsilon.exact": 0.5})
     results.write(results.Evidence("mine", evidence.source, wrong))
     results.read.cache_clear()
     assert len(list(results.changed())) == 1  # no ε of NZC is finite
-    (of_the_picture,) = results.differences()
-    assert "mine_cost.svg" in of_the_picture
+    assert list(results.differences()) == ["mine_cost.svg: must be as it was drawn, of its file"]
