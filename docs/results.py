@@ -62,7 +62,7 @@ DECIDES = ["nzc/mechanisms", "nzc/accounting", "nzc/labeling", "nzc/runs/baselin
 #: Columns of a sweep's jobs that say nothing about its question.
 _LEFT_OUT = re.compile(
     r"(folder|job|run|error|rng|neighbours|finished|warnings|rounds|accuracy_interval)$"
-    r"|seconds\.(?!total|student)|metrics\.recall|versions|ledger|epsilon\.ledger|data\.|individual"
+    r"|seconds\.(?!total|representation|teachers|student)|metrics\.recall|versions|ledger|epsilon\.ledger|data\.|individual"
 )
 #: Words of a command that say where its files are, and no more.
 _PLACES = re.compile(r"tracking=|hydra\.|trainer\.progress=|figures=")
@@ -471,13 +471,19 @@ def changed() -> Iterator[str]:
         evidence = read(path.stem)
         if evidence.source.get("code", _code()) == _code():
             continue
-        rows = evidence.rows.drop_duplicates("name")
-        labelled = rows["seconds.total"] - rows.get("seconds.student", 0).fillna(0)
-        quick = rows[(labelled <= _QUICK) & np.isfinite(rows["epsilon.published"].astype(float))]
+        rows = evidence.rows
+        seconds = rows["seconds.total"] - _of_stage(rows, "student")
+        for stage in ("representation", "teachers"):  # where a run found them stored, they are not
+            learned = _of_stage(rows, stage)
+            longest = learned.groupby(rows["dataset"]).transform("max")
+            seconds += (longest - learned).where(learned > 0, 0)
+        is_finite = np.isfinite(rows["epsilon.published"].astype(float))
+        quick = rows[(seconds <= _QUICK) & is_finite].drop_duplicates("name")
         some_of_them = quick.iloc[:: -(-len(quick) // _SETTINGS) or 1].to_dict("records")
         again = [_again(run) for run in some_of_them]
         equal = sum(run is not None for run in again)
-        print(f"{path.name}: code of ε is newer; {equal} of {len(rows)} settings computed again")
+        settings = rows["name"].nunique()
+        print(f"{path.name}: code of ε is newer; {equal} of {settings} settings computed again")
         for run, epsilon in zip(some_of_them, again, strict=True):
             for key, value in (epsilon or {}).items():
                 if number(run.get(key)) != number(value):
@@ -485,12 +491,20 @@ def changed() -> Iterator[str]:
                     yield f"{name} is {number(value)} now, and was {number(run.get(key))}"
 
 
+def _of_stage(rows: DataFrame, stage: str) -> Series:
+    """Return the seconds of a stage of each run; 0: it has none."""
+    seconds = rows.get(f"seconds.{stage}", Series(0.0, rows.index))
+    return seconds.astype(float).fillna(0.0)
+
+
 def _again(run: Mapping[str, Any]) -> dict[str, float | None] | None:
     """Return every ε of a setting that releases its labels again; None: its data are not here.
 
     Teachers that are trained again may vote otherwise on another processor. Then ε of these votes
-    is left out.
+    is left out. DP-SGD's ε is what was asked for, and it learns all there is: it is left out.
     """
+    if "baseline=true" in run["overrides"]:
+        return None
     words = []
     for word in shlex.split(run["overrides"]):
         key, _, value = word.partition("=")
