@@ -471,6 +471,9 @@ def changed() -> Iterator[str]:
         evidence = read(path.stem)
         if evidence.source.get("code", _code()) == _code():
             continue
+        if "DIR" in evidence.source["command"] and "NZC_DATA" not in os.environ:
+            print(f"{path.name}: code of ε is newer; not checked, as NZC_DATA names no data")
+            continue
         rows = evidence.rows
         seconds = rows["seconds.total"] - _of_stage(rows, "student")
         for stage in ("representation", "teachers"):  # where a run found them stored, they are not
