@@ -13,9 +13,9 @@ made of it, and nothing else of a page is ever changed:
     <!--= NAME: RUN: KEY -->93.6 ± 1.6 %<!--/-->  one figure
     <!-- output NAME -->  …  <!-- end -->         what a run printed: docs/results/NAME.txt
 
-The check also compares files and pictures with their digests, and a picture with its file. It asks
-whether the code that decides ε has changed since a sweep ran: if so, settings of that sweep release
-their labels again, and every ε must be as it was.
+The check also compares files and pictures with their digests, and a picture with its file, and says
+which file no page shows. It asks whether the code that decides ε has changed since a sweep ran: if
+so, settings of that sweep release their labels again, and every ε must be as it was.
 """
 
 import argparse
@@ -443,7 +443,7 @@ def made(page: str) -> str:
 
 
 def differences() -> Iterator[str]:
-    """Yield the lines of all pages and pictures that are not as the evidence has them."""
+    """Yield what of the pages and pictures is not as the evidence has it."""
     for page in PAGES:
         text = page.read_text(encoding="utf-8")
         name = str(page.relative_to(HOME))
@@ -452,6 +452,18 @@ def differences() -> Iterator[str]:
         for picture in _PICTURE.findall(text):
             if not _is_of_evidence(EVIDENCE / f"{picture}.svg"):
                 yield f"{picture}.svg: must be as it was drawn, of its file"
+    for name in _unused():
+        yield f"{name}.csv: must be shown by a page: its marks have gone"
+
+
+def _unused() -> Iterator[str]:
+    """Yield the files of evidence of which no page has a table, a figure or a picture."""
+    text = "".join(page.read_text(encoding="utf-8") for page in PAGES)
+    marks = [*_TABLE.finditer(text), *_FIGURE.finditer(text)]
+    used = " ".join([*(mark[2] for mark in marks), *_PICTURE.findall(text)])
+    for path in sorted(EVIDENCE.glob("*.csv")):
+        if re.search(rf"\b{path.stem}(?![a-z0-9])", used) is None:
+            yield path.stem
 
 
 def _is_of_evidence(picture: Path) -> bool:

@@ -130,3 +130,5 @@ def test_a_sweep_leaves_its_evidence(
     results.read.cache_clear()
     assert len(list(results.changed())) == 1  # no ε of NZC is finite
     assert list(results.differences()) == ["mine_cost.svg: must be as it was drawn, of its file"]
+    page.write_text("")
+    assert list(results.differences()) == ["mine.csv: must be shown by a page: its marks have gone"]
