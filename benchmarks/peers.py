@@ -372,6 +372,7 @@ def compare_dp_sgd(arguments: argparse.Namespace) -> Iterator[Row]:
                     yield {
                         "name": f"{row}, budget.epsilon={epsilon}",
                         "row": row,
+                        "dataset": task.name.lower().replace("-", "_"),
                         "budget.epsilon": epsilon,
                         "features": task.features,
                         "delta": data.delta,
