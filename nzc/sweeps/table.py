@@ -6,7 +6,7 @@ from dataclasses import fields
 from functools import cached_property, partial
 from itertools import chain
 from pathlib import Path
-from statistics import fmean, stdev
+from statistics import mean, stdev
 from typing import Any
 
 import pandas
@@ -214,13 +214,13 @@ def cell(key: str, values: Iterable[Any]) -> str:
     if not values or None in values:
         return NOTHING
     share = is_share(key)
-    mean = fmean(values)
+    average = mean(values)
     decimals = 3
     if not share and types == {int}:
-        mean = round(mean)
+        average = round(average)
         decimals = 0
-    shown = figure(mean, key)
-    if len(set(values)) == 1 or math.isinf(mean):
+    shown = figure(average, key)
+    if len(set(values)) == 1 or math.isinf(average):
         return shown
     if share:
         return f"{shown.removesuffix(' %')} ± {percent(stdev(values))}"

@@ -90,6 +90,7 @@ def test_warnings_of_seeds_are_one_line_without_regard_to_their_numbers() -> Non
         ("accuracy", [0.9, 0.92, 0.94], "92.0 ± 2.0 %"),
         ("epsilon.exact", [1.0, 2.0], "1.500 ± 0.707"),
         ("epsilon.exact", [1.0, INF], "∞"),
+        ("epsilon.published", [0.1, 0.1, 0.1], "0.100"),  # their float64 sum is above 0.3
         ("answered", [1000, 3000], "2,000 ± 1,414"),
         ("accuracy", [0.9, None], "–"),
     ],
