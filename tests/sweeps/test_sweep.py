@@ -8,6 +8,7 @@ from hydra import compose, initialize_config_dir
 from omegaconf import OmegaConf
 
 from nzc.app import config
+from nzc.app.build import build
 from nzc.app.publish import publish_run as publish
 from nzc.app.sweep import SweepJob, compose_jobs, expand_rows
 from nzc.runs import pipeline
@@ -132,7 +133,10 @@ def test_every_sweep_file_composes_row_by_row(path: Path, choices: int) -> None:
     spec = spec_of(sweep)
     assert all((spec.question, spec.expected, spec.time, spec.command))
     assert check_keys(spec, configs) == []
-    assert not any(OmegaConf.missing_keys(cfg.aggregator) for cfg in configs)
+    for cfg in configs:
+        assert not OmegaConf.missing_keys(cfg.aggregator)
+        if cfg.budget.epsilon is None:
+            build(cfg, "aggregator")
 
 
 def test_metrics_and_columns_that_nothing_has_are_refused_before_the_first_job(nzc: Nzc) -> None:
