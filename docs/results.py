@@ -69,6 +69,8 @@ _PLACES = re.compile(r"tracking=|hydra\.|trainer\.progress=|figures=")
 #: So many settings of a sweep are computed again, of those that take at most so many seconds.
 _SETTINGS = 3
 _QUICK = 20
+#: Teachers that took fewer seconds were stored.
+_TRAINED = 0.5
 
 _TABLE = re.compile(r"(?ms)^(<!-- table\n(.*?)-->\n).*?(?=^<!-- end -->)")
 _LIST = re.compile(r"(?ms)^(<!-- evidence -->\n).*?(?=^<!-- end -->)")
@@ -490,8 +492,9 @@ def changed() -> Iterator[str]:
         seconds = rows["seconds.total"] - _of_stage(rows, "student")
         for stage in ("representation", "teachers"):  # where a run found them stored, they are not
             learned = _of_stage(rows, stage)
-            longest = learned.groupby(rows["dataset"]).transform("max")
+            longest = rows["dataset"].map(_longest(stage))
             seconds += (longest - learned).where(learned > 0, 0)
+        rows = rows.assign(trained=longest)
         is_finite = np.isfinite(rows["epsilon.published"].astype(float))
         quick = rows[(seconds <= _QUICK) & is_finite].drop_duplicates("name")
         some_of_them = quick.iloc[:: -(-len(quick) // _SETTINGS) or 1].to_dict("records")
@@ -506,6 +509,17 @@ def changed() -> Iterator[str]:
                     yield f"{name} is {number(value)} now, and was {number(run.get(key))}"
 
 
+@cache
+def _longest(stage: str) -> Series:
+    """Return the most seconds that a stage took on each dataset, of all evidence."""
+    parts = []
+    for path in EVIDENCE.glob("*.csv"):
+        rows = read(path.stem).rows
+        if "dataset" in rows:
+            parts.append(rows[["dataset"]].assign(seconds=_of_stage(rows, stage)))
+    return pandas.concat(parts).groupby("dataset")["seconds"].max()
+
+
 def _of_stage(rows: DataFrame, stage: str) -> Series:
     """Return the seconds of a stage of each run; 0: it has none."""
     seconds = rows.get(f"seconds.{stage}", Series(0.0, rows.index))
@@ -516,7 +530,8 @@ def _again(run: Mapping[str, Any]) -> dict[str, float | None] | None:
     """Return every ε of a setting that releases its labels again; None: its data are not here.
 
     Teachers that are trained again may vote otherwise on another processor. Then ε of these votes
-    is left out. DP-SGD's ε is what was asked for, and it learns all there is: it is left out.
+    is left out. So are DP-SGD, whose ε is what was asked for and which learns all there is, and
+    networks that all runs found stored: nobody knows how long they take.
     """
     if "baseline=true" in run["overrides"]:
         return None
@@ -532,6 +547,8 @@ def _again(run: Mapping[str, Any]) -> dict[str, float | None] | None:
             words.append(f"{key}={value}")
     words += ["hydra.mode=RUN", "tracking=none", "figures=false", "trainer.progress=false"]
     cfg = compose_run(words)
+    if cfg.hydra.runtime.choices.teachers == "ensemble" and run["trained"] < _TRAINED:
+        return None
     if "steps" in (cfg.student or ()):
         words.append("student.steps=1")
     keys = ["epsilon.published", "epsilon.data_independent"]
