@@ -533,8 +533,6 @@ def _again(run: Mapping[str, Any]) -> dict[str, float | None] | None:
     is left out. So are DP-SGD, whose ε is what was asked for and which learns all there is, and
     networks that all runs found stored: nobody knows how long they take.
     """
-    if "baseline=true" in run["overrides"]:
-        return None
     words = []
     for word in shlex.split(run["overrides"]):
         key, _, value = word.partition("=")
@@ -547,7 +545,8 @@ def _again(run: Mapping[str, Any]) -> dict[str, float | None] | None:
             words.append(f"{key}={value}")
     words += ["hydra.mode=RUN", "tracking=none", "figures=false", "trainer.progress=false"]
     cfg = compose_run(words)
-    if cfg.hydra.runtime.choices.teachers == "ensemble" and run["trained"] < _TRAINED:
+    stored = cfg.hydra.runtime.choices.teachers == "ensemble" and run["trained"] < _TRAINED
+    if cfg.baseline or stored:
         return None
     if "steps" in (cfg.student or ()):
         words.append("student.steps=1")
