@@ -214,7 +214,7 @@ def cell(key: str, values: Iterable[Any]) -> str:
     if not values or None in values:
         return NOTHING
     share = is_share(key)
-    average = mean(values)
+    average = mean(values)  # exact: the mean of equal ε must not be rounded up to a larger one
     decimals = 3
     if not share and types == {int}:
         average = round(average)
