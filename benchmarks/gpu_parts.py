@@ -447,17 +447,54 @@ def students(size: Size) -> Iterator[Figure]:
     network.EVALUATIONS = 1
     data = public(3, 32, 1_000)
     for config in student_kinds(size):
-        for kind in ("32-true", "bf16-mixed"):
+        rows = f"{config.batch_size} + {config.unlabelled} rows"
+        for options in (
+            {"precision": "32-true"},
+            {"precision": "32-true", "compile": True},
+            {"precision": "bf16-mixed", "compile": True},
+        ):
 
             def rate() -> float:
-                clock = time.perf_counter
-                return 1 / a_step(
-                    config, data, size.steps, clock, accelerator="auto", precision=kind
-                )
+                return 1 / a_step(config, data, size.steps, time.perf_counter, **options)
 
-            rows = f"{config.batch_size} + {config.unlabelled} rows"
-            name = f"{type(config).__name__}, {config.network}, {rows}, {kind}"
-            yield figure(name, "steps/s", rate)
+            way = ", ".join(map(str, options.values())).replace("True", "compile")
+            yield figure(
+                f"{type(config).__name__}, {config.network}, {rows}, {way}", "steps/s", rate
+            )
+
+
+def same(size: Size) -> Iterator[Figure]:
+    """Weights of students after some steps with a CUDA graph, by precision, against those without.
+
+    The first is how far two fits without a graph are apart.
+    """
+    data = public(1, 28, 200)
+    for config in student_kinds(replace(size, rows=4 * size.rows)):
+        kind = type(config).__name__
+        own = replace(
+            config,
+            network={"GANSSL": "gan_cnn"}.get(kind, "cnn_bn"),
+            augment=AFFINE,
+            labeled_loss_decay=0.5,
+            steps=min(20, size.steps),
+        )
+
+        def weights(**options: Any) -> torch.Tensor:
+            trainer = TrainerSettings(progress=False, devices=1, **options)
+            fitted = own.fit(data, 0, trainer, "")
+            return torch.cat([w.double().flatten().cpu() for w in fitted.classifier.parameters()])
+
+        def apart(**options: Any) -> float:
+            alone = weights(precision=options.get("precision", "32-true"))
+            return float((weights(**options) - alone).norm() / alone.norm())
+
+        yield figure(f"{kind}, weights of two fits apart", "of their norm", apart)
+        for precision in ("32-true", "bf16-mixed", "16-mixed"):
+            yield figure(
+                f"{kind}, weights with a CUDA graph apart, {precision}",
+                "of their norm",
+                partial(apart, precision=precision, compile=True, gradient_clip_val=1e6),
+            )
 
 
 def overhead(size: Size) -> Iterator[Figure]:
@@ -490,7 +527,8 @@ PARTS: dict[str, tuple[Callable[[Size], Iterator[Figure]], float]] = {
     "engine": (engine, 100),
     "step": (step, 70),
     "many": (many, 60),
-    "students": (students, 55),
+    "students": (students, 75),
+    "same": (same, 40),
     "overhead": (overhead, 30),
     "label": (label, 30),
     "augment": (augment, 15),

@@ -37,6 +37,11 @@ class RowWise(ABC):
         return True
 
 
+def draws_anywhere(augment: object) -> bool:
+    """Return whether an augmentation, or none, can draw on a GPU."""
+    return augment is None or getattr(augment, "any_device", False)
+
+
 @dataclass(frozen=True)
 class Affine(RowWise):
     """Random affine maps of images, each by its own uniform draws.

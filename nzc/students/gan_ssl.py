@@ -7,7 +7,6 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.amp.grad_scaler import GradScaler
 from torch.nn import functional as F
 from torch.optim.lr_scheduler import LambdaLR, LRScheduler
 
@@ -104,14 +103,12 @@ class Adversaries(StudentModule):
         x: Tensor = self.low + self.range * self.generator(z)
         return x
 
-    def step(self, labeled: Tensor, pool: Tensor, scaler: GradScaler) -> None:
-        *terms, matching = self.batch_losses(labeled, pool).values()
-        losses = [torch.stack(terms).sum(), matching]
-        self.optimizer.zero_grad()
-        for weights, loss in zip(self.players, losses, strict=True):
-            scaler.scale(loss).backward(inputs=weights, retain_graph=True)
-        self.clip_all(scaler)
-        scaler.step(self.optimizer)
+    def differentiate(self, losses: list[Tensor]) -> Tensor:
+        *terms, matching = losses
+        sums = [torch.stack(terms).sum(), matching]
+        for weights, loss in zip(self.players, sums, strict=True):
+            self.scaler.scale(loss).backward(inputs=weights, retain_graph=True)
+        return torch.stack(sums).sum()
 
     def make_optimizer(self) -> tuple[Any, LRScheduler | None]:
         """Return one optimiser of both players, each a group of weights: two would be slower."""

@@ -18,9 +18,12 @@ from torch.optim.lr_scheduler import LRScheduler
 from torch.utils.data import DataLoader
 
 from nzc import networks
+from nzc.data.augment import draws_anywhere
 from nzc.networks import as_input
 from nzc.settings import BelowOne, Count, CountOrZero, NotNegative
 from nzc.students.base import FittedStudent, Student, StudentData
+from nzc.students.moving_average import MovingAverage
+from nzc.training.graph import Graph
 from nzc.training.optimizer import OptimizerSettings
 from nzc.training.trainer import TrainerSettings
 from nzc.training.trial import trial
@@ -76,7 +79,7 @@ class StudentConfig(OptimizerSettings, Student):
             torch.stack(list(student.batch_losses(labeled, pool).values())).sum().backward()
         with trial("optimizer", self.optimizer, "must train the student by steps with a closure"):
             student.on_train_start()
-            student.step(labeled, pool, GradScaler(enabled=False))
+            student.step(labeled, pool, 0.0)
 
     def fit(
         self,
@@ -88,6 +91,7 @@ class StudentConfig(OptimizerSettings, Student):
     ) -> FittedStudent:
         module = self.student(data, seed)
         module.clip = trainer.clip
+        module.graphed = trainer.compile and self.on_device(module.network)
         module.name = name
         module.log_curves = log
         trainer.fit(module, name, total=self.steps, max_epochs=1, use_distributed_sampler=False)
@@ -96,6 +100,10 @@ class StudentConfig(OptimizerSettings, Student):
     def student(self, data: StudentData, seed: int) -> "StudentModule":
         """Return the LightningModule to fit."""
         return StudentModule(self, data, seed)
+
+    def on_device(self, network: nn.Module) -> bool:
+        """Return whether nothing in a step draws on the CPU, so that a CUDA graph can repeat it."""
+        return draws_anywhere(self.augment)
 
     @abstractmethod
     def losses(self, student: Any, x: Tensor, y: Tensor, u: Tensor) -> dict[str, Tensor]:
@@ -126,6 +134,8 @@ class StudentModule(LightningModule):
         self.rng = torch.Generator().manual_seed(seed)
         self.draws = self.rng
         self.clip: Callable[[list[Tensor]], object] | None = None  # limits the gradients of weights
+        self.graphed = False  # whether a CUDA graph takes the steps on a GPU
+        self.scaler = GradScaler(enabled=False)
 
         # The pool, and which of its rows have a label that the student learns from.
         self.x = nn.Buffer(torch.from_numpy(data.x), persistent=False)
@@ -146,12 +156,12 @@ class StudentModule(LightningModule):
         self.mixed = data.mixed
         share = torch.tensor(config.label_noise_rate / data.classes)
         self.log_noise = nn.Buffer(share.log(), persistent=False)
-        self.expected = torch.zeros(2, data.classes)  # moving averages of shares (`_neglected`)
+        self.shares = MovingAverage(0.99, 2, data.classes)  # of classes (`_neglected`)
 
         # How far the fit is.
         self.period = max(1, config.steps // EVALUATIONS)  # steps from one evaluation to the next
         self.steps_done = 0
-        self.progress = 0.0  # the share of the steps that are done
+        self.progress: float | Tensor = 0.0  # the share of the steps that are done
         self.losses = dict[str, Tensor]()
         self.curves = dict[str, Tensor]()  # further points of learning curves, of a subclass
         self.name = "Student"
@@ -201,6 +211,9 @@ class StudentModule(LightningModule):
         # Lists, because to find the weights takes long; now, because they were moved to the device.
         self.now = _tensors(self.network)
         self.average = _tensors(self.classifier)
+        self.gradients: Callable[..., Tensor] = self.set_gradients
+        if self.graphed and self.device.type == "cuda":
+            self.gradients = Graph(self.set_gradients, self.draws)
 
     def make_optimizer(self) -> tuple[Any, LRScheduler | None]:
         """Return the optimiser and its schedule."""
@@ -212,12 +225,11 @@ class StudentModule(LightningModule):
         """Take the steps of a chunk: numbers of labeled rows [steps, rows], and of pool rows."""
         # Lightning's own count of steps, for callbacks and loggers
         counted = self.trainer.fit_loop.epoch_loop.manual_optimization.optim_step_progress
-        scaler = getattr(self.trainer.precision_plugin, "scaler", None) or GradScaler(enabled=False)
+        self.scaler = getattr(self.trainer.precision_plugin, "scaler", None) or self.scaler
         for labeled, pool in zip(*chunk, strict=True):
-            self.progress = self.steps_done / self.config.steps
             torch.clear_autocast_cache()  # it has the weights before the last step
-            self.step(labeled, pool, scaler)
-            scaler.update()
+            self.step(labeled, pool, self.steps_done / self.config.steps)
+            self.scaler.update()
             if self.schedule is not None:
                 self.schedule.step()
             if self.averaged is not None:
@@ -227,27 +239,40 @@ class StudentModule(LightningModule):
         if (self.steps_done - 1) % self.period == 0:
             self.evaluate()
 
-    def step(self, labeled: Tensor, pool: Tensor, scaler: GradScaler) -> None:
+    def step(self, labeled: Tensor, pool: Tensor, progress: float) -> None:
         """Move the weights by the gradient of a batch, whose rows have these numbers."""
+        done: float | Tensor = progress
+        if isinstance(self.gradients, Graph):
+            done = torch.full((), progress, device=self.device)
 
         @torch.enable_grad()
         def loss() -> Tensor:
-            self.optimizer.zero_grad()
-            total = torch.stack(list(self.batch_losses(labeled, pool).values())).sum()
-            scaler.scale(total).backward()
-            self.clip_all(scaler)
+            total = self.gradients(labeled, pool, done)
+            self._clip_all()
             return total
 
-        if scaler.is_enabled():
+        if self.scaler.is_enabled():
             loss()
-            scaler.step(self.optimizer)
+            self.scaler.step(self.optimizer)
         else:
             self.optimizer.step(loss)
 
-    def clip_all(self, scaler: GradScaler) -> None:
+    def set_gradients(self, labeled: Tensor, pool: Tensor, progress: float | Tensor) -> Tensor:
+        """Set the gradients of a batch, and return its loss."""
+        self.progress = progress
+        self.optimizer.zero_grad()
+        return self.differentiate(list(self.batch_losses(labeled, pool).values()))
+
+    def differentiate(self, losses: list[Tensor]) -> Tensor:
+        """Add the gradients of the sum of these losses to the weights', and return the sum."""
+        total = torch.stack(losses).sum()
+        self.scaler.scale(total).backward()
+        return total
+
+    def _clip_all(self) -> None:
         """Limit the gradients of each group of weights, as trainer.gradient_clip_val says."""
         if self.clip is not None:
-            scaler.unscale_(self.optimizer)
+            self.scaler.unscale_(self.optimizer)
             for group in self.optimizer.param_groups:
                 self.clip(group["params"])
 
@@ -278,7 +303,7 @@ class StudentModule(LightningModule):
         augment = augment or self.config.augment
         if augment is None:
             return x
-        rng = self.draws if getattr(augment, "any_device", False) else self.rng
+        rng = self.draws if draws_anywhere(augment) else self.rng
         augmented: Tensor = augment(x, rng)
         return augmented
 
@@ -295,8 +320,9 @@ class StudentModule(LightningModule):
         if not decay:
             return -seen.mean()
         shares = F.one_hot(y, logits.shape[1]).to(log_p) if y.ndim == 1 else y
-        left = max(self.mixed, 1 - self.progress / decay)
-        return -(seen * (shares @ self._neglected(shares, log_p)).clamp(min=left)).mean()
+        left = 1 - self.progress / decay
+        weights = (shares @ self._neglected(shares, log_p)).clamp(min=self.mixed)
+        return -(seen * weights.where(weights > left, left)).mean()
 
     @torch.no_grad()
     def _neglected(self, shares: Tensor, log_p: Tensor) -> Tensor:
@@ -306,9 +332,7 @@ class StudentModule(LightningModule):
         without the presumed wrong labels. Pseudo-labels alone would not bring the class back.
         """
         batch = torch.stack([shares.mean(0), log_p.exp().mean(0)])  # by the labels, by the student
-        share = max(0.01, 1 / (self.steps_done + 1))
-        self.expected = torch.lerp(self.expected.to(batch), batch, share)
-        by_labels, by_student = self.expected
+        by_labels, by_student = self.shares(batch)
         forgets: Tensor = by_student < (1 - self.config.label_noise_rate) * by_labels
         return forgets.to(log_p)
 

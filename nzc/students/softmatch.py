@@ -8,8 +8,10 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from nzc.data.augment import draws_anywhere
 from nzc.settings import BelowOne, Count, NotNegative, Positive
 from nzc.students.base import StudentData
+from nzc.students.moving_average import MovingAverage
 from nzc.students.network import StudentConfig, StudentModule
 
 
@@ -34,6 +36,9 @@ class SoftMatch(StudentConfig):
         student = super().student(data, seed)
         student.pseudo_labels = PseudoLabels(data, self.momentum, self.width)
         return student
+
+    def on_device(self, network: nn.Module) -> bool:
+        return draws_anywhere(self.augment) and draws_anywhere(self.strong)
 
     def losses(self, student: Any, x: Tensor, y: Tensor, u: Tensor) -> dict[str, Tensor]:
         with torch.no_grad():
@@ -60,13 +65,13 @@ class PseudoLabels(nn.Module):
 
     def __init__(self, data: StudentData, momentum: float, width: float) -> None:
         super().__init__()
-        self.momentum = momentum
         self.width = width
         counts = torch.from_numpy(data.labels[data.labeled]).bincount(minlength=data.classes)
         self.never = nn.Buffer(counts == 0)
         self.expected = nn.Buffer(torch.from_numpy(data.shares).float())
-        self.batches = 0
-        self.share = self.mean = self.variance = torch.zeros(())
+        self.share = MovingAverage(momentum, data.classes)
+        self.mean = MovingAverage(momentum)
+        self.variance = MovingAverage(momentum)
 
     @torch.no_grad()
     def forward(self, logits: Tensor) -> tuple[Tensor, Tensor]:
@@ -75,15 +80,10 @@ class PseudoLabels(nn.Module):
         logits  [rows, classes]
         """
         probabilities = logits.masked_fill(self.never, -torch.inf).softmax(1)
-        self.batches += 1
-        self.share = self._average(self.share, probabilities.mean(0))
-        aligned = probabilities * self.expected / self.share.clamp(min=1e-12)
+        share = self.share(probabilities.mean(0))
+        aligned = probabilities * self.expected / share.clamp(min=1e-12)
         p = (aligned / aligned.sum(1, keepdim=True)).amax(1)
-        self.mean = self._average(self.mean, p.mean())
-        self.variance = self._average(self.variance, p.var(correction=min(1, len(p) - 1)))
-        below = (self.mean - p).clamp(min=0) * self.width
-        weights = torch.exp(-below.square() / (2 * self.variance).clamp(min=1e-12))
+        below = (self.mean(p.mean()) - p).clamp(min=0) * self.width
+        variance = self.variance(p.var(correction=min(1, len(p) - 1)))
+        weights = torch.exp(-below.square() / (2 * variance).clamp(min=1e-12))
         return probabilities.argmax(1), weights
-
-    def _average(self, before: Tensor, now: Tensor) -> Tensor:
-        return torch.lerp(before.to(now), now, max(1 - self.momentum, 1 / self.batches))

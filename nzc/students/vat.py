@@ -8,9 +8,11 @@ from dataclasses import dataclass
 from functools import partial
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch.nn import functional as F
 
+from nzc.data.augment import draws_anywhere
+from nzc.networks.classifiers import has_dropout
 from nzc.settings import Count, NotNegative, Positive
 from nzc.students.network import StudentConfig, StudentModule, without_statistics
 
@@ -39,6 +41,10 @@ class VAT(StudentConfig):
     radius: Positive
     xi: Positive
     power: Count
+
+    def on_device(self, network: nn.Module) -> bool:
+        # The draws of dropout are the same in all passes of a step, which a graph cannot do.
+        return draws_anywhere(self.augment) and not has_dropout(network)
 
     def losses(self, student: StudentModule, x: Tensor, y: Tensor, u: Tensor) -> dict[str, Tensor]:
         v = u
@@ -87,6 +93,8 @@ def _unit(x: Tensor) -> Tensor:
 
 def with_seed(network: _Function, seed: int, x: Tensor) -> Tensor:
     """Return network(x), with the same dropout in every call with this seed."""
+    if x.is_cuda and torch.cuda.is_current_stream_capturing():
+        return network(x)  # without dropout (`VAT.on_device`)
     rng = _dropout_generator(x.device)
     before = rng.get_state()
     rng.manual_seed(seed)

@@ -94,7 +94,7 @@ class TrainerSettings:
         self.progress = progress
         self.threads = threads
         self.nodes = num_nodes
-        self.compile = compile  # the step of stacked teachers
+        self.compile = compile  # the steps of stacked teachers and of a student on a GPU
         self.options = options
 
     @property

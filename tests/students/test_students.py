@@ -22,6 +22,7 @@ from nzc.students.forest import Forest
 from nzc.students.gan_ssl import GANSSL
 from nzc.students.labels import clean_labels, soft_labels
 from nzc.students.linear import Linear
+from nzc.students.moving_average import MovingAverage
 from nzc.students.network import StudentModule
 from nzc.students.sklearn import SklearnStudent
 from nzc.students.softmatch import SoftMatch
@@ -81,7 +82,7 @@ def test_the_labeled_loss_by_hand() -> None:
     Where classes mix, so much of it stays. It stays whole for a class of which the student expects
     far too little.
     """
-    student = replace(PLAIN, label_noise_rate=0.1, labeled_loss_decay=0.5).student(_data(), 0)
+    config = replace(PLAIN, label_noise_rate=0.1, labeled_loss_decay=0.5)
     y = torch.tensor([0, 1, 2, 2, 1, 0])
     logits = 3 * torch.eye(3, dtype=torch.float64)[y] + 0.1 * torch.randn(6, 3, dtype=torch.float64)
 
@@ -89,17 +90,43 @@ def test_the_labeled_loss_by_hand() -> None:
         p = logits.softmax(1)[torch.arange(6), y].numpy()
         return -np.log(0.9 * p + 0.1 / 3)
 
-    for student.progress, left in ((0.0, 1.0), (0.25, 0.5), (0.5, 0.0), (0.9, 0.0)):
-        expected = left * corrected(logits).mean()
-        assert student.labeled_loss(logits, y).item() == pytest.approx(expected)
+    def loss(logits: torch.Tensor, progress: float, mixed: float = 0.0) -> float:
+        student = config.student(_data(), 0)
+        student.progress = progress
+        student.mixed = mixed
+        return student.labeled_loss(logits, y).item()
+
+    for progress, left in ((0.0, 1.0), (0.25, 0.5), (0.5, 0.0), (0.9, 0.0)):
+        assert loss(logits, progress) == pytest.approx(left * corrected(logits).mean())
+    assert loss(logits, 0.9, mixed=0.3) == pytest.approx(0.3 * corrected(logits).mean())
     forgetful = logits - torch.tensor([0.0, 0.0, 6.0])
     expected = corrected(forgetful)[2:4].sum() / 6
-    assert student.labeled_loss(forgetful, y).item() == pytest.approx(expected)
-    # The average is that of the last batch as long as no step is done.
-    student.labeled_loss(logits, y)
-    student.mixed = 0.3
-    expected = 0.3 * corrected(logits).mean()
-    assert student.labeled_loss(logits, y).item() == pytest.approx(expected)
+    assert loss(forgetful, 0.9) == pytest.approx(expected)
+
+
+def test_a_moving_average_begins_as_a_mean_and_forgets() -> None:
+    values = np.random.default_rng(0).normal(size=(30, 2, 3)).astype(np.float32)
+    average = MovingAverage(0.9, 2, 3)
+    averages = [average(torch.from_numpy(value)).numpy().copy() for value in values]
+    for n in (1, 4, 10):
+        assert_allclose(averages[n - 1], values[:n].mean(axis=0), rtol=1e-5, atol=1e-6)
+    weights = 0.1 * 0.9 ** np.arange(19, -1, -1.0)
+    expected = 0.9**20 * averages[9] + np.tensordot(weights, values[10:], 1)
+    assert_allclose(averages[-1], expected, rtol=1e-5, atol=1e-6)
+
+
+def _on_the_cpu(x: torch.Tensor, rng: torch.Generator) -> torch.Tensor:
+    return x + torch.rand(x.shape, generator=rng)
+
+
+@each_of(NETWORKS)
+def test_which_steps_a_cuda_graph_can_repeat(config: StudentConfig) -> None:
+    plain = nn.Linear(2, 2)
+    assert config.on_device(plain)
+    assert not replace(config, augment=_on_the_cpu).on_device(plain)
+    assert config.on_device(nn.Sequential(nn.Dropout(), plain)) != isinstance(config, VAT)
+    if isinstance(config, SoftMatch):
+        assert not replace(config, strong=_on_the_cpu).on_device(plain)
 
 
 def _soft(data: StudentData, probabilities: np.ndarray) -> StudentData:

@@ -1,0 +1,58 @@
+"""CUDA graphs: the kernels of a function, recorded once and then started all together."""
+
+from collections.abc import Callable
+
+import torch
+from torch import Tensor
+
+from nzc.validation import InputError, in_a_line
+
+WARM_UP = 3  # calls before kernels are recorded: libraries choose theirs, and streams are joined
+
+
+class Graph:
+    """A function of tensors on a GPU, for which Python no longer runs after its first calls.
+
+    What it reads must stay where it is, and change in place; it may draw from `generator` and from
+    the device's own, and not from the CPU's. What it returns is overwritten by the next call.
+    """
+
+    output: Tensor
+
+    def __init__(self, function: Callable[..., Tensor], generator: torch.Generator) -> None:
+        self.function = function
+        self.generator = generator
+        self.calls = 0
+        self.graph = torch.cuda.CUDAGraph()
+        self.inputs = list[Tensor]()
+
+    def __call__(self, *inputs: Tensor) -> Tensor:
+        """Return function(*inputs). InputError: its kernels cannot be recorded."""
+        self.calls += 1
+        if self.calls <= WARM_UP:
+            return self._aside(inputs)
+        if not self.inputs:
+            self._record(inputs)
+        torch._foreach_copy_(self.inputs, inputs)
+        self.graph.replay()
+        return self.output
+
+    def _aside(self, inputs: tuple[Tensor, ...]) -> Tensor:
+        """Return function(*inputs), computed on another stream, as recording does."""
+        main = torch.cuda.current_stream()
+        side = torch.cuda.Stream()
+        side.wait_stream(main)
+        with torch.cuda.stream(side):
+            output = self.function(*inputs)
+        main.wait_stream(side)
+        return output
+
+    def _record(self, inputs: tuple[Tensor, ...]) -> None:
+        self.inputs = [x.clone() for x in inputs]
+        self.graph.register_generator_state(self.generator)
+        try:
+            with torch.cuda.graph(self.graph, capture_error_mode="thread_local"):
+                self.output = self.function(*self.inputs)
+        except Exception as error:  # parts of users raise many types
+            allowed = f"must be false: this step cannot be recorded ({in_a_line(error, 200)})"
+            raise InputError("trainer.compile", True, allowed) from error
