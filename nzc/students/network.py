@@ -91,7 +91,7 @@ class StudentConfig(OptimizerSettings, Student):
     ) -> FittedStudent:
         module = self.student(data, seed)
         module.clip = trainer.clip
-        module.graphed = trainer.compile and self.on_device(module.network)
+        module.graphed = trainer.compile and self.graphable(module.network)
         module.name = name
         module.log_curves = log
         trainer.fit(module, name, total=self.steps, max_epochs=1, use_distributed_sampler=False)
@@ -101,8 +101,8 @@ class StudentConfig(OptimizerSettings, Student):
         """Return the LightningModule to fit."""
         return StudentModule(self, data, seed)
 
-    def on_device(self, network: nn.Module) -> bool:
-        """Return whether nothing in a step draws on the CPU, so that a CUDA graph can repeat it."""
+    def graphable(self, network: nn.Module) -> bool:
+        """Return whether a CUDA graph can repeat a step: nothing in it draws on the CPU."""
         return draws_anywhere(self.augment)
 
     @abstractmethod

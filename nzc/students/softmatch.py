@@ -37,7 +37,7 @@ class SoftMatch(StudentConfig):
         student.pseudo_labels = PseudoLabels(data, self.momentum, self.width)
         return student
 
-    def on_device(self, network: nn.Module) -> bool:
+    def graphable(self, network: nn.Module) -> bool:
         return draws_anywhere(self.augment) and draws_anywhere(self.strong)
 
     def losses(self, student: Any, x: Tensor, y: Tensor, u: Tensor) -> dict[str, Tensor]:

@@ -42,7 +42,7 @@ class VAT(StudentConfig):
     xi: Positive
     power: Count
 
-    def on_device(self, network: nn.Module) -> bool:
+    def graphable(self, network: nn.Module) -> bool:
         # The draws of dropout are the same in all passes of a step, which a graph cannot do.
         return draws_anywhere(self.augment) and not has_dropout(network)
 
@@ -94,7 +94,7 @@ def _unit(x: Tensor) -> Tensor:
 def with_seed(network: _Function, seed: int, x: Tensor) -> Tensor:
     """Return network(x), with the same dropout in every call with this seed."""
     if x.is_cuda and torch.cuda.is_current_stream_capturing():
-        return network(x)  # without dropout (`VAT.on_device`)
+        return network(x)  # without dropout (`VAT.graphable`)
     rng = _dropout_generator(x.device)
     before = rng.get_state()
     rng.manual_seed(seed)

@@ -122,11 +122,11 @@ def _on_the_cpu(x: torch.Tensor, rng: torch.Generator) -> torch.Tensor:
 @each_of(NETWORKS)
 def test_which_steps_a_cuda_graph_can_repeat(config: StudentConfig) -> None:
     plain = nn.Linear(2, 2)
-    assert config.on_device(plain)
-    assert not replace(config, augment=_on_the_cpu).on_device(plain)
-    assert config.on_device(nn.Sequential(nn.Dropout(), plain)) != isinstance(config, VAT)
+    assert config.graphable(plain)
+    assert not replace(config, augment=_on_the_cpu).graphable(plain)
+    assert config.graphable(nn.Sequential(nn.Dropout(), plain)) != isinstance(config, VAT)
     if isinstance(config, SoftMatch):
-        assert not replace(config, strong=_on_the_cpu).on_device(plain)
+        assert not replace(config, strong=_on_the_cpu).graphable(plain)
 
 
 def _soft(data: StudentData, probabilities: np.ndarray) -> StudentData:
