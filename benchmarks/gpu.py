@@ -1,8 +1,8 @@
 """Is the GPU path right, and how fast is it? One command of at most 8 minutes; docs/gpu.md has
 figures of an H100.
 
-    python benchmarks/gpu.py --out gpu.json              every part; without a GPU in small, on the
-    CPU python benchmarks/gpu.py --out gpu.json agree step   these parts only
+    python benchmarks/gpu.py --out gpu.json               every part; in small without a GPU
+    python benchmarks/gpu.py --out gpu.json agree step    these parts only
 
 Each part (gpu_parts.py) runs in a process of its own with a budget of seconds. A part that fails,
 or that is stopped after its budget, is recorded with its error, and the next one starts. FILE is

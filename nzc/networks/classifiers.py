@@ -20,11 +20,6 @@ DROPOUT = (
 )
 
 
-def has_dropout(network: nn.Module) -> bool:
-    """Return whether one of its layers draws while training."""
-    return any(isinstance(layer, DROPOUT) for layer in network.modules())
-
-
 def size_after(body: nn.Module, shape: tuple[int, ...]) -> int:
     """Return how many numbers `body` makes of one row of `shape`."""
     with torch.no_grad():

@@ -91,7 +91,7 @@ class StudentConfig(OptimizerSettings, Student):
     ) -> FittedStudent:
         module = self.student(data, seed)
         module.clip = trainer.clip
-        module.graphed = trainer.compile and self.graphable(module.network)
+        module.graphed = trainer.compile and self.graphable(module)
         module.name = name
         module.log_curves = log
         trainer.fit(module, name, total=self.steps, max_epochs=1, use_distributed_sampler=False)
@@ -101,8 +101,8 @@ class StudentConfig(OptimizerSettings, Student):
         """Return the LightningModule to fit."""
         return StudentModule(self, data, seed)
 
-    def graphable(self, network: nn.Module) -> bool:
-        """Return whether a CUDA graph can repeat a step: nothing in it draws on the CPU."""
+    def graphable(self, student: Any) -> bool:
+        """Return whether a CUDA graph can repeat the student's steps."""
         return draws_anywhere(self.augment)
 
     @abstractmethod
@@ -134,7 +134,7 @@ class StudentModule(LightningModule):
         self.rng = torch.Generator().manual_seed(seed)
         self.draws = self.rng
         self.clip: Callable[[list[Tensor]], object] | None = None  # limits the gradients of weights
-        self.graphed = False  # whether a CUDA graph takes the steps on a GPU
+        self.graphed = False  # whether a CUDA graph sets the gradients on a GPU
         self.scaler = GradScaler(enabled=False)
 
         # The pool, and which of its rows have a label that the student learns from.
@@ -206,7 +206,7 @@ class StudentModule(LightningModule):
     def on_train_start(self) -> None:
         torch.manual_seed(self.seed)  # dropout uses the global generator
         if self.device.type != "cpu":
-            self.draws = torch.Generator(self.device).manual_seed(self.seed)
+            self.draws = torch.Generator(self.device).manual_seed(self.seed + 1)
         self.optimizer, self.schedule = self.make_optimizer()
         # Lists, because to find the weights takes long; now, because they were moved to the device.
         self.now = _tensors(self.network)
@@ -214,6 +214,9 @@ class StudentModule(LightningModule):
         self.gradients: Callable[..., Tensor] = self.set_gradients
         if self.graphed and self.device.type == "cuda":
             self.gradients = Graph(self.set_gradients, self.draws)
+
+    def on_train_end(self) -> None:
+        self.gradients = self.set_gradients  # and the memory of a graph is free
 
     def make_optimizer(self) -> tuple[Any, LRScheduler | None]:
         """Return the optimiser and its schedule."""
@@ -227,7 +230,6 @@ class StudentModule(LightningModule):
         counted = self.trainer.fit_loop.epoch_loop.manual_optimization.optim_step_progress
         self.scaler = getattr(self.trainer.precision_plugin, "scaler", None) or self.scaler
         for labeled, pool in zip(*chunk, strict=True):
-            torch.clear_autocast_cache()  # it has the weights before the last step
             self.step(labeled, pool, self.steps_done / self.config.steps)
             self.scaler.update()
             if self.schedule is not None:
@@ -260,6 +262,7 @@ class StudentModule(LightningModule):
     def set_gradients(self, labeled: Tensor, pool: Tensor, progress: float | Tensor) -> Tensor:
         """Set the gradients of a batch, and return its loss."""
         self.progress = progress
+        torch.clear_autocast_cache()  # it has the weights before the last step
         self.optimizer.zero_grad()
         return self.differentiate(list(self.batch_losses(labeled, pool).values()))
 

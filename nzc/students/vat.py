@@ -8,11 +8,9 @@ from dataclasses import dataclass
 from functools import partial
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 from torch.nn import functional as F
 
-from nzc.data.augment import draws_anywhere
-from nzc.networks.classifiers import has_dropout
 from nzc.settings import Count, NotNegative, Positive
 from nzc.students.network import StudentConfig, StudentModule, without_statistics
 
@@ -42,9 +40,8 @@ class VAT(StudentConfig):
     xi: Positive
     power: Count
 
-    def graphable(self, network: nn.Module) -> bool:
-        # The draws of dropout are the same in all passes of a step, which a graph cannot do.
-        return draws_anywhere(self.augment) and not has_dropout(network)
+    def graphable(self, student: StudentModule) -> bool:
+        return False  # it cannot repeat the network's draws within a step, as all passes need
 
     def losses(self, student: StudentModule, x: Tensor, y: Tensor, u: Tensor) -> dict[str, Tensor]:
         v = u
@@ -93,8 +90,6 @@ def _unit(x: Tensor) -> Tensor:
 
 def with_seed(network: _Function, seed: int, x: Tensor) -> Tensor:
     """Return network(x), with the same dropout in every call with this seed."""
-    if x.is_cuda and torch.cuda.is_current_stream_capturing():
-        return network(x)  # without dropout (`VAT.graphable`)
     rng = _dropout_generator(x.device)
     before = rng.get_state()
     rng.manual_seed(seed)

@@ -12,7 +12,7 @@ from torch.nn import functional as F
 from nzc import networks
 from nzc.data.augment import RowWise
 from nzc.networks import as_input
-from nzc.networks.classifiers import has_dropout
+from nzc.networks.classifiers import DROPOUT
 from nzc.teachers.sharded import EnsembleSettings
 
 #: Rows of a teacher that are drawn together.
@@ -50,7 +50,7 @@ class Teacher:
             network = networks.build(settings.network, tuple(self.x.shape[1:]), classes)
         self.network = network.to(device)
         # Dropout uses the global generator, which is seeded: such a teacher is trained alone.
-        self.has_dropout = has_dropout(network)
+        self.has_dropout = any(isinstance(module, DROPOUT) for module in network.modules())
         self.can_be_stacked = settings.keeps_apart and not self.has_dropout and rows is not None
 
     def is_stacked(self, device_kind: str) -> bool:

@@ -24,6 +24,7 @@ class Graph:
         self.generator = generator
         self.calls = 0
         self.graph = torch.cuda.CUDAGraph()
+        self.side = torch.cuda.Stream()
         self.inputs = list[Tensor]()
 
     def __call__(self, *inputs: Tensor) -> Tensor:
@@ -40,19 +41,22 @@ class Graph:
     def _aside(self, inputs: tuple[Tensor, ...]) -> Tensor:
         """Return function(*inputs), computed on another stream, as recording does."""
         main = torch.cuda.current_stream()
-        side = torch.cuda.Stream()
-        side.wait_stream(main)
-        with torch.cuda.stream(side):
+        self.side.wait_stream(main)
+        with torch.cuda.stream(self.side):
             output = self.function(*inputs)
-        main.wait_stream(side)
+        main.wait_stream(self.side)
         return output
 
     def _record(self, inputs: tuple[Tensor, ...]) -> None:
         self.inputs = [x.clone() for x in inputs]
         self.graph.register_generator_state(self.generator)
         try:
-            with torch.cuda.graph(self.graph, capture_error_mode="thread_local"):
+            with (
+                torch.cuda.stream(torch.cuda.current_stream()),  # restores it after an error, too
+                torch.cuda.graph(self.graph, capture_error_mode="thread_local"),
+            ):
                 self.output = self.function(*self.inputs)
         except Exception as error:  # parts of users raise many types
-            allowed = f"must be false: this step cannot be recorded ({in_a_line(error, 200)})"
+            cause = error.__context__ or error
+            allowed = f"must be false: this step cannot be recorded ({in_a_line(cause, 200)})"
             raise InputError("trainer.compile", True, allowed) from error

@@ -121,12 +121,12 @@ def _on_the_cpu(x: torch.Tensor, rng: torch.Generator) -> torch.Tensor:
 
 @each_of(NETWORKS)
 def test_which_steps_a_cuda_graph_can_repeat(config: StudentConfig) -> None:
-    plain = nn.Linear(2, 2)
-    assert config.graphable(plain)
-    assert not replace(config, augment=_on_the_cpu).graphable(plain)
-    assert config.graphable(nn.Sequential(nn.Dropout(), plain)) != isinstance(config, VAT)
+    student = config.student(_data(), 0)
+    assert config.graphable(student) != isinstance(config, VAT)
+    assert not replace(config, augment=_on_the_cpu).graphable(student)
     if isinstance(config, SoftMatch):
-        assert not replace(config, strong=_on_the_cpu).graphable(plain)
+        for strong in (_on_the_cpu, replace(_STRONG, colour=0.5)):
+            assert not replace(config, strong=strong).graphable(student)
 
 
 def _soft(data: StudentData, probabilities: np.ndarray) -> StudentData:
