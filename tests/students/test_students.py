@@ -76,6 +76,26 @@ def test_steps_of_a_chunk_are_steps(monkeypatch: pytest.MonkeyPatch) -> None:
     torch.testing.assert_close(*weights, rtol=0, atol=0)
 
 
+def test_every_evaluation_of_a_closure_sees_the_weights_of_now() -> None:
+    """In bf16, where autocast keeps copies of the weights."""
+    config = replace(PLAIN, optimizer=partial(torch.optim.LBFGS, lr=0.1, max_iter=6))
+    student = config.student(_data(), 0)
+    losses = []
+    set_gradients = student.set_gradients
+
+    def noted(*inputs: Any) -> torch.Tensor:
+        losses.append(set_gradients(*inputs))
+        return losses[-1]
+
+    student.set_gradients = noted
+    student.on_train_start()
+    with torch.autocast("cpu", torch.bfloat16):
+        student.step(student.labeled[:40], student.labeled[:0], 0.0)
+    values = torch.stack(losses).tolist()
+    assert len(values) > 3
+    assert values == sorted(set(values), reverse=True)
+
+
 def test_the_labeled_loss_by_hand() -> None:
     """It fades over half of the steps: half is gone after a quarter, all after half and later.
 
