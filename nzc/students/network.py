@@ -262,7 +262,7 @@ class StudentModule(LightningModule):
     def set_gradients(self, labeled: Tensor, pool: Tensor, progress: float | Tensor) -> Tensor:
         """Set the gradients of a batch, and return its loss."""
         self.progress = progress
-        torch.clear_autocast_cache()  # it has the weights before the last step
+        torch.clear_autocast_cache()  # its copies are of the weights before
         self.optimizer.zero_grad()
         return self.differentiate(list(self.batch_losses(labeled, pool).values()))
 
