@@ -94,7 +94,10 @@ class StudentConfig(OptimizerSettings, Student):
         module.graphed = trainer.compile and self.graphable(module)
         module.name = name
         module.log_curves = log
-        trainer.fit(module, name, total=self.steps, max_epochs=1, use_distributed_sampler=False)
+        try:
+            trainer.fit(module, name, total=self.steps, max_epochs=1, use_distributed_sampler=False)
+        finally:
+            module.gradients = module.set_gradients  # and the memory of a graph is free
         return FittedStudent(module.classifier)
 
     def student(self, data: StudentData, seed: int) -> "StudentModule":
@@ -103,7 +106,8 @@ class StudentConfig(OptimizerSettings, Student):
 
     def graphable(self, student: Any) -> bool:
         """Return whether a CUDA graph can repeat the student's steps."""
-        return draws_anywhere(self.augment)
+        # An optimiser of users may let go of gradients, which a graph never makes again.
+        return draws_anywhere(self.augment) and self.keeps_apart
 
     @abstractmethod
     def losses(self, student: Any, x: Tensor, y: Tensor, u: Tensor) -> dict[str, Tensor]:
@@ -215,9 +219,6 @@ class StudentModule(LightningModule):
         if self.graphed and self.device.type == "cuda":
             self.gradients = Graph(self.set_gradients, self.draws)
 
-    def on_train_end(self) -> None:
-        self.gradients = self.set_gradients  # and the memory of a graph is free
-
     def make_optimizer(self) -> tuple[Any, LRScheduler | None]:
         """Return the optimiser and its schedule."""
         return self.config.make_optimizer(self.network.parameters(), self.config.steps)
@@ -298,7 +299,7 @@ class StudentModule(LightningModule):
         x = as_input(self.x[labeled])
         u = as_input(self.x[pool])
         losses = self.config.losses(self, self.augmented(x), self.y[labeled], u)
-        self.losses = {name: loss.detach() for name, loss in losses.items()}
+        self.losses = {f"loss_{name}": loss.detach() for name, loss in losses.items()}
         return losses
 
     def augmented(self, x: Tensor, augment: Callable[..., Any] | None = None) -> Tensor:
@@ -341,8 +342,8 @@ class StudentModule(LightningModule):
 
     def evaluate(self) -> None:
         """Log points of the learning curves."""
-        curves = {f"loss_{name}": float(loss) for name, loss in self.losses.items()}
-        curves |= {name: float(value.detach()) for name, value in self.curves.items()}
+        values = self.losses | self.curves
+        curves = {name: float(value.detach()) for name, value in values.items()}
         self.log_dict(curves, logger=False)  # for the user's callbacks
         step = self.steps_done - 1
         points = {f"{self.name}/{curve}": value for curve, value in curves.items()}

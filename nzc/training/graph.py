@@ -31,32 +31,33 @@ class Graph:
         """Return function(*inputs). InputError: its kernels cannot be recorded."""
         self.calls += 1
         if self.calls <= WARM_UP:
-            return self._aside(inputs)
+            # On the stream that records; it and the current one wait for each other.
+            main = torch.cuda.current_stream()
+            self.side.wait_stream(main)
+            with torch.cuda.stream(self.side):
+                output = self.function(*inputs)
+            main.wait_stream(self.side)
+            return output
         if not self.inputs:
             self._record(inputs)
         torch._foreach_copy_(self.inputs, inputs)
         self.graph.replay()
         return self.output
 
-    def _aside(self, inputs: tuple[Tensor, ...]) -> Tensor:
-        """Return function(*inputs), computed on another stream, as recording does."""
-        main = torch.cuda.current_stream()
-        self.side.wait_stream(main)
-        with torch.cuda.stream(self.side):
-            output = self.function(*inputs)
-        main.wait_stream(self.side)
-        return output
-
     def _record(self, inputs: tuple[Tensor, ...]) -> None:
         self.inputs = [x.clone() for x in inputs]
-        self.graph.register_generator_state(self.generator)
+        if torch.__version__ < "2.14":  # from then on a recording finds its generators itself
+            self.graph.register_generator_state(self.generator)
         try:
             with (
                 torch.cuda.stream(torch.cuda.current_stream()),  # restores it after an error, too
-                torch.cuda.graph(self.graph, capture_error_mode="thread_local"),
+                torch.cuda.graph(self.graph, stream=self.side, capture_error_mode="thread_local"),
             ):
                 self.output = self.function(*self.inputs)
         except Exception as error:  # parts of users raise many types
-            cause = error.__context__ or error
-            allowed = f"must be false: this step cannot be recorded ({in_a_line(cause, 200)})"
-            raise InputError("trainer.compile", True, allowed) from error
+            rng = torch.cuda.default_generators[torch.cuda.current_device()]
+            rng.graphsafe_set_state(rng.clone_state())  # torch 2.11 leaves it as in a recording
+            cause = in_a_line(error.__context__ or error, 200)
+            raise InputError(
+                "trainer.compile", True, f"must be false: this step cannot be recorded ({cause})"
+            ) from error
