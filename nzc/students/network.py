@@ -91,7 +91,7 @@ class StudentConfig(OptimizerSettings, Student):
     ) -> FittedStudent:
         module = self.student(data, seed)
         module.clip = trainer.clip
-        module.graphed = trainer.compile and self.graphable(module)
+        module.graphed = trainer.compile and self.graphable
         module.name = name
         module.log_curves = log
         try:
@@ -104,8 +104,9 @@ class StudentConfig(OptimizerSettings, Student):
         """Return the LightningModule to fit."""
         return StudentModule(self, data, seed)
 
-    def graphable(self, student: Any) -> bool:
-        """Return whether a CUDA graph can repeat the student's steps."""
+    @property
+    def graphable(self) -> bool:
+        """Whether a CUDA graph can repeat the student's steps."""
         # An optimiser of users may let go of gradients, which a graph never makes again.
         return draws_anywhere(self.augment) and self.keeps_apart
 

@@ -37,10 +37,11 @@ class SoftMatch(StudentConfig):
         student.pseudo_labels = PseudoLabels(data, self.momentum, self.width)
         return student
 
-    def graphable(self, student: StudentModule) -> bool:
+    @property
+    def graphable(self) -> bool:
         if getattr(self.strong, "colour", 0):  # it waits to know whether images have colour
             return False
-        return super().graphable(student) and draws_anywhere(self.strong)
+        return super().graphable and draws_anywhere(self.strong)
 
     def losses(self, student: Any, x: Tensor, y: Tensor, u: Tensor) -> dict[str, Tensor]:
         with torch.no_grad():

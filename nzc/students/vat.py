@@ -40,7 +40,8 @@ class VAT(StudentConfig):
     xi: Positive
     power: Count
 
-    def graphable(self, student: StudentModule) -> bool:
+    @property
+    def graphable(self) -> bool:
         return False  # it cannot repeat the network's draws within a step, as all passes need
 
     def losses(self, student: StudentModule, x: Tensor, y: Tensor, u: Tensor) -> dict[str, Tensor]:
