@@ -590,18 +590,31 @@ def _dates(values: pd.Series, format: str | None) -> dict[str, np.ndarray[Any, A
 def _moments(text: pd.Series, format: str | None) -> pd.Series:
     """Return datetime64[s] [rows], NaT where a text is no date.
 
-    pandas takes the finest resolution of all values, and at nanoseconds no date after 2262:
-    fractions are cut before.
+    Fractions are cut: at nanoseconds pandas has no date after 2262.
     """
     seconds = pd.Series(0.0, text.index)
+    text = text.mask(text.str.lower().isin(["now", "today"]))  # for pandas the clock's time
     if format is None:
         format = "ISO8601"
-        text = text.mask(text.str.lower().isin(["now", "today"]))  # for pandas the clock's time
-        text = text.str.replace(r"(:\d\d)[.,]\d+", r"\1", regex=True)
-    elif not re.search(r"%[HIMSfcXs]", format):
+        text = text.str.replace(r"(:\d\d|[T ]\d{6})[.,]\d+", r"\1", regex=True)
+    elif "%f" in format:
+        text = text.str.replace(r"([.,]\d{6})\d+$", r"\1", regex=True)
+    elif not re.search(r"%[HIMScXs]", format):
         parts = text.str.extract(_DATE_AND_TIME)
         seconds = 3600 * parts[1].fillna("0:00").map(_hours)
         text = parts[0].mask(~(seconds < 86_400))
-    when = pd.to_datetime(text, format=format, errors="coerce", utc=True)
     time = np.floor(seconds.fillna(0) + 1e-6).astype("timedelta64[s]")
-    return when.dt.tz_localize(None).dt.as_unit("s") + time
+    return _read_alone(text, format) + time
+
+
+def _read_alone(text: pd.Series, format: str) -> pd.Series:
+    """Return datetime64[s] [rows], NaT where a text is no date. Each is read as if it were alone.
+
+    pandas takes the finest unit of all values, and loses the dates that are beyond its range. So
+    the halves are read anew, until that unit is one's own.
+    """
+    when = pd.to_datetime(text, format=format, errors="coerce", utc=True)
+    if when.dt.unit == "ns" and when.isna().any() and len(text) > 1:
+        half = len(text) // 2
+        return pd.concat([_read_alone(part, format) for part in (text[:half], text[half:])])
+    return when.dt.tz_localize(None).dt.as_unit("s")
