@@ -96,13 +96,21 @@ def _files_of_hydra_are_parsed_once() -> Iterator[None]:
 
 @pytest.fixture(autouse=True)
 def fixed_entropy(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Keys, nonces and unseeded generators follow from a seed: every test draws the same noise."""
+    """Keys and nonces follow from a seed, so every test draws the same noise.
+
+    A generator that somebody forgot to seed is an error.
+    """
     entropy = random.Random(0)
     seeded = np.random.default_rng
+
+    def require_seed(seed: Any = None) -> np.random.Generator:
+        assert seed is not None, "a generator without a seed"
+        return seeded(seed)
+
     secrets = SimpleNamespace(randbits=entropy.getrandbits, token_bytes=entropy.randbytes)
     for module in (randomness, run_ledger):
         monkeypatch.setattr(module, "secrets", secrets)
-    monkeypatch.setattr(np.random, "default_rng", lambda seed=0: seeded(seed))
+    monkeypatch.setattr(np.random, "default_rng", require_seed)
 
 
 @pytest.fixture(scope="session")

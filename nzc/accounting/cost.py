@@ -88,6 +88,16 @@ class Cost:
             rdp = rdp + cost.total(orders)
         return rdp
 
+    @property
+    def mu(self) -> float:
+        """The mean shift that is all of its cost, whatever the votes; inf: there is more to it."""
+        return added(self.worst_case).mu if self._known else np.inf
+
+    @property
+    def _known(self) -> bool:
+        """Whether these votes cost as much as any others."""
+        return self.exact is not None and all(isinstance(cost, KnownCost) for cost in self.exact)
+
     def epsilon(self, delta: float) -> Epsilon:
         """Return every ε at δ that needs no random draw; δ must lie strictly between 0 and 1."""
         between_0_and_1("delta", delta)
@@ -144,7 +154,7 @@ class Cost:
         """Return the exact ε at δ, a lower bound on it, and the best Rényi order.
 
         One round is composed exactly (`composition`). Of several the Rényi costs add, as queries
-        may depend on labels.
+        may depend on labels; what costs the same at any votes is composed as for any votes.
         """
         if delta not in self._found:
             self._found[delta] = self._exact_epsilon(delta)
@@ -156,6 +166,8 @@ class Cost:
         left = delta - self.delta_cost
         if left <= 0:
             return np.inf, None, np.nan
+        if len(self.exact) > 1 and self._known:
+            return self.data_independent(delta), None, np.nan
         if len(self.exact) > 1:
             return adaptive_epsilon(self.rdp(CHOICES), left), None, np.nan
         (cost,) = self.exact

@@ -23,7 +23,6 @@ from uuid import uuid4
 import numpy as np
 
 from nzc.accounting.cost import Cost
-from nzc.accounting.rdp import ORDERS
 from nzc.labeling.ledger_entry import RELEASE, LedgerEntry, total_epsilon
 from nzc.types import Floats
 from nzc.validation import InputError
@@ -116,8 +115,17 @@ class Ledger:
         """
         if key is None:
             key = uuid4().hex
-        about = (labels, description, facts, "", cost.delta_cost, kind)
-        return self.record(LedgerEntry(dataset, key, ORDERS, cost.rdp(ORDERS), *about))
+        entry = LedgerEntry.of(
+            dataset,
+            key,
+            cost,
+            facts,
+            labels=labels,
+            description=description,
+            delta_cost=cost.delta_cost,
+            kind=kind,
+        )
+        return self.record(entry)
 
     def record(self, entry: LedgerEntry) -> LedgerEntry:
         """Store `entry` unless its dataset and key are known, and return what is stored for them.

@@ -6,7 +6,10 @@ from typing import Any
 
 import numpy as np
 
-from nzc.accounting.rdp import CHOICES, adaptive_epsilon, to_epsilon
+from nzc.accounting.cost import Cost
+from nzc.accounting.data_independent import WorstCaseCost
+from nzc.accounting.gaussian import gaussian
+from nzc.accounting.rdp import CHOICES, ORDERS, adaptive_epsilon, to_epsilon
 from nzc.types import Floats
 from nzc.validation import InputError, between_0_and_1, one_of
 
@@ -37,10 +40,32 @@ class LedgerEntry:
             allowed = f"must be {len(self.orders)} costs of 0 or above, one per order"
             raise InputError("rdp", self.rdp, allowed)
 
+    @classmethod
+    def of(
+        cls,
+        dataset: str,
+        key: str,
+        cost: Cost | WorstCaseCost,
+        facts: Mapping[str, Any] | None,
+        **about: Any,
+    ) -> "LedgerEntry":
+        """Return the entry of what `cost` is the cost of; `about` are its other fields."""
+        facts = dict(facts or {})
+        if cost.mu < np.inf:
+            facts["mu"] = cost.mu
+        return cls(dataset, key, ORDERS, cost.rdp(ORDERS), facts=facts, **about)
+
     @property
     def neighbours(self) -> str | None:
         """Which private datasets its cost compares, in words; None: this was not recorded."""
         return (self.facts or {}).get("neighbours")
+
+    @property
+    def mu(self) -> float:
+        """The mean shift of Gaussian noise that is all of its cost; inf: there is more to it."""
+        mu = (self.facts or {}).get("mu", np.inf)
+        gaussian_rdp = self.orders * mu**2 / 2
+        return float(mu) if (self.rdp <= gaussian_rdp * (1 + 1e-9)).all() else np.inf
 
     def at(self, orders: Floats) -> Floats:
         """Return the cost at any orders, [orders]: that at the next larger stored order, or inf."""
@@ -48,10 +73,11 @@ class LedgerEntry:
 
 
 def total_epsilon(entries: Sequence[LedgerEntry], delta: float) -> float:
-    """Return ε at δ of entries of one dataset together. Their Rényi costs add at every order.
+    """Return ε at δ of entries of one dataset together.
 
-    Later entries may depend on earlier ones: of several, the order is one of few
-    (`rdp.adaptive_epsilon`). Costs between different neighbours do not add up: ε is ∞.
+    Of Gaussian noise μ² adds exactly. Else the Rényi costs add at every order; later entries may
+    depend on earlier ones: of several, the order is one of few (`rdp.adaptive_epsilon`). Costs
+    between different neighbours do not add up: ε is ∞.
     """
     between_0_and_1("delta", delta)
     if not entries:
@@ -59,6 +85,9 @@ def total_epsilon(entries: Sequence[LedgerEntry], delta: float) -> float:
     left = delta - sum(entry.delta_cost for entry in entries)
     if left <= 0 or len({entry.neighbours for entry in entries}) > 1:
         return np.inf
+    mu = float(np.linalg.norm([entry.mu for entry in entries]))
+    if mu < np.inf:
+        return gaussian(mu, left)
     if len(entries) == 1:
         return to_epsilon(entries[0].at, left, entries[0].orders)[0]
     return adaptive_epsilon(np.sum([entry.at(CHOICES) for entry in entries], axis=0), left)

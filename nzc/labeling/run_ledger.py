@@ -12,7 +12,6 @@ import numpy as np
 
 from nzc.accounting import Cost
 from nzc.accounting.data_independent import WorstCaseCost
-from nzc.accounting.rdp import ORDERS
 from nzc.labeling.ledger import Ledger
 from nzc.labeling.ledger_entry import RELEASE, TRIAL, LedgerEntry
 from nzc.labeling.randomness import SEEDED, SYSTEM, system_rng
@@ -81,8 +80,8 @@ class RunLedger:
             self.ledger.name(self.dataset, self.name)
         if self.limit is not None and kind == RELEASE:
             self.ledger.limit(self.dataset, self.limit)
-        about["facts"] = {**about.get("facts", {}), "neighbours": self.neighbours}
-        entry = LedgerEntry(self.dataset, key, ORDERS, cost.rdp(ORDERS), kind=kind, **about)
+        facts = {**about.pop("facts", {}), "neighbours": self.neighbours}
+        entry = LedgerEntry.of(self.dataset, key, cost, facts, kind=kind, **about)
         self.entries[key] = self.ledger.record(entry)
 
     def split(self) -> tuple[list[LedgerEntry], list[LedgerEntry]]:

@@ -41,8 +41,7 @@ def test_gaussian_noise() -> None:
     assert data_independent.compose(parts, DELTA) < noise
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("sigma", [3.0, 60.0])
+@pytest.mark.parametrize("sigma", [3.0])
 def test_sums(sigma: float) -> None:
     """A replaced unit moves them by 2, in two releases that share the cost; labels are free."""
     mechanism = Sums(sigma)

@@ -13,6 +13,8 @@ import pytest
 from conftest import Nzc, newest_folder
 from numpy.random import default_rng
 from numpy.testing import assert_allclose, assert_array_equal
+from scipy.optimize import brentq
+from scipy.stats import norm
 
 import nzc as library
 from nzc.accounting import sanitised
@@ -82,6 +84,9 @@ def test_prices_are_those_of_individualized_pate() -> None:
         (_, screen), (_, label) = confident.worst_case()
         assert_allclose(screen.rdp(ORDERS), s**2 * ORDERS / (2 * 150**2))
         assert_allclose(label.rdp(ORDERS), s**2 * ORDERS / 40**2)
+        # Composition by induction is proved for one moved vote.
+        (_, _), (_, flip) = library.PermuteAndFlip(0.1).between(Adjacency().times(s)).worst_case()
+        assert (flip.hint is None) == (s > 1)
         counts = library.Counts(0.1).between(OwnCells().times(s))
         assert counts.worst_case_epsilon(9, 1e-5) == pytest.approx(0.2 * s)
     with pytest.raises(library.InputError):
@@ -100,6 +105,15 @@ def test_a_smaller_group_pays_for_what_may_be_asked(budget: float) -> None:
     assert promise.individual["open"] == promise.epsilon
     assert 0 < promise.individual["careful"] <= min(alone, budget / 4)
     assert (promise.individual["careful"] == alone) == (promise.epsilon < budget)
+    if promise.epsilon == budget:  # at most so much of μ is spent, of which hers is a quarter
+        mu = brentq(lambda mu: _leak(mu, budget) - DELTA, 0.01, 10) / 4
+        assert _leak(mu, promise.individual["careful"]) == pytest.approx(DELTA, rel=1e-3)
+
+
+def _leak(mu: float, epsilon: float) -> float:
+    """Return δ at ε of Gaussian noise (Balle and Wang 2018, Theorem 8)."""
+    second = norm.cdf(-mu / 2 - epsilon / mu)
+    return float(norm.cdf(mu / 2 - epsilon / mu) - np.exp(epsilon) * second)
 
 
 def test_weights_are_in_proportion_and_never_above_it() -> None:

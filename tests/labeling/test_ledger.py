@@ -9,13 +9,17 @@ import subprocess
 import sys
 import time
 from dataclasses import replace
+from functools import reduce
 from itertools import product
+from operator import add
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from scipy.stats import norm
 
+import nzc
 from nzc.accounting.rdp import CHOICES, ORDERS, adaptive_epsilon, to_epsilon
 from nzc.labeling.ledger import Ledger
 from nzc.labeling.ledger_entry import RELEASE, TRIAL, LedgerEntry
@@ -108,6 +112,36 @@ def test_total_is_the_composition_of_all_distinct_releases_of_the_dataset(ledger
     assert ledger.total("nothing", DELTA) == 0.0
     ledger.record(release("nzc", cost=np.inf))
     assert ledger.total("digest", DELTA) == np.inf
+
+
+@pytest.mark.parametrize(("number", "delta"), [*product((1, 2, 100), (DELTA, 0.0201))])
+def test_gaussian_releases_add_exactly_in_mu_squared(
+    ledger: Ledger, number: int, delta: float
+) -> None:
+    """Second route: the closed form of δ (Balle and Wang 2018, Theorem 8). One costs ε = 0 at a δ
+    above 0.02, several do not.
+    """
+    cost = nzc.Sums(sigma=40).cost(np.zeros((3, 2), np.int64), np.zeros(5, np.int64))
+    for key in range(number):
+        ledger.add("digest", cost, key=str(key))
+    mu = number**0.5 * 2 / 40
+    together = reduce(add, [cost] * number).epsilon(delta)
+    for epsilon in (ledger.total("digest", delta), together.exact, together.data_independent):
+        leak = norm.cdf(mu / 2 - epsilon / mu) - np.exp(epsilon) * norm.cdf(-mu / 2 - epsilon / mu)
+        assert leak == pytest.approx(min(delta, 2 * norm.cdf(mu / 2) - 1), rel=1e-5)
+    # Other releases beside them are composed by their Rényi costs, also of an entry that cost more.
+    ledger.record(replace(release("0"), rdp=9 * ORDERS))
+    rdp = 9 * CHOICES + (number - 1) * CHOICES * (2 / 40) ** 2 / 2
+    if number > 1:
+        assert ledger.total("digest", delta) == pytest.approx(adaptive_epsilon(rdp, delta))
+
+
+def test_what_entries_use_of_delta_adds_up(ledger: Ledger) -> None:
+    for key, leak in (("a", 4e-6), ("b", 3e-6), ("a", 1e-6)):
+        ledger.record(replace(release(key), delta_cost=leak))
+    assert ledger.total("digest", 7e-6) == np.inf
+    rdp = 0.02 * CHOICES
+    assert ledger.total("digest", DELTA) == pytest.approx(adaptive_epsilon(rdp, 3e-6))
 
 
 def test_costs_between_different_neighbours_have_no_sum(ledger: Ledger) -> None:

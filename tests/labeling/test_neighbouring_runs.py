@@ -1,14 +1,12 @@
 """A run and its neighbour: what a private record can change, and what is charged for that.
 
-Each kind of run is run on private data and on their neighbours. Everything that the privacy boundary
-is given and draws is recorded, and the neighbour is given what the first run drew. All else is real.
-Then
+Each kind of run is run on private data and on neighbouring data. What the privacy boundary is given
+and draws is recorded, and the neighbour is given what the first run drew. All else is real. Then
 
-- what was drawn differs between the runs by no more than the noise is for,
-- it is in the ledger before anyone learns from it, at least at what it tells these two apart, and
-  at what holds for any votes,
-- the published folder is equal to the byte, and so is everything that a student learns from, that is
-  printed, or sent to a tracker with tracking.private=false.
+- what is released with noise differs by no more than the noise is for,
+- its cost is in the ledger before anyone learns from it: at least the divergence of its two laws,
+- the published folder is equal to the byte, and so is everything that a student learns from, that
+  is printed, or that is sent to a tracker with tracking.private=false.
 """
 
 import json
@@ -261,7 +259,8 @@ KINDS = {
         rare=True, grouped=True,
     ),
     "sums of groups, of which public rows tell none": Kind(
-        *IN_TABLES, _tables("patient", "allows"), [*TABLE, *SUMS, PATIENTS, "dataset.drop=[allows]"],
+        *IN_TABLES, _tables("patient", "allows"),
+        [*TABLE, *SUMS, PATIENTS, "dataset.drop=[allows]"],
         NAMED, NEW_CLASS, rare=True, grouped=True,
     ),
     DP_SGD: Kind(
@@ -307,7 +306,7 @@ def _watch(patch: pytest.MonkeyPatch, now: Trace, first: Trace | None) -> None:
         original = getattr(kind, name)
 
         def install(replacement: Callable[..., Any]) -> None:
-            patch.setattr(kind, name, lambda *args, **kwargs: replacement(original, *args, **kwargs))
+            patch.setattr(kind, name, lambda *args, **named: replacement(original, *args, **named))
 
         return install
 
@@ -351,11 +350,11 @@ def _watch(patch: pytest.MonkeyPatch, now: Trace, first: Trace | None) -> None:
         return original(cost, delta, rng, plan)
 
     @spy(DPSGD, "learn")
-    def _(original: Any, learner: DPSGD, x: Any, y: Any, groups: Any, classes: int, rng: Any) -> Any:
-        steep = 99 * np.random.default_rng(0).normal(size=(5, x.shape[1], classes))
+    def _(original: Any, learner: DPSGD, x: Any, y: Any, groups: Any, *rest: Any) -> Any:
+        steep = 99 * np.random.default_rng(0).normal(size=(5, x.shape[1], 4))
         at = np.array([gradients(x, y, groups, weights) for weights in steep])
         now.releases.append(Release(learner, at))
-        return original(learner, x, y, groups, classes, rng)
+        return original(learner, x, y, groups, *rest)
 
     @spy(Neighbours, "train")
     def _(original: Any, teachers: Neighbours, splits: DataSplits, *rest: Any) -> Any:
