@@ -121,7 +121,7 @@ class Folder(Dataset):
     def _classes(self) -> list[str]:
         """The names of the classes, in order. InputError: there are folders of others."""
         found = list(map(attrgetter("name"), self._class_folders("path")))
-        if len(found) < 2:
+        if self.classes is None and len(found) < 2:
             folders = "a folder with a folder of images for each of 2 or more classes"
             raise InputError("path", self.path, f"must be {folders}; it has {len(found)}")
         check_names(self.classes)

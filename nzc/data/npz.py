@@ -71,12 +71,11 @@ class Npz(Dataset):
             raise InputError("path", self.path, complaint)
         x = arrays["x"]
         y = arrays["y"].astype(np.int64)
-        classes = int(y.max()) + 1
+        classes = max(2, int(y.max()) + 1)
         if self.classes is not None and self.classes < classes:
             raise InputError("classes", self.classes, "must be more than every y of the file")
         if self.classes is None and len(np.unique(y[y >= 0])) < classes:
-            number = "number the classes 0, 1, …, or set dataset.classes"
-            allowed = f"y has no row of a class below the largest; {number}"
+            allowed = "y must have rows of each class 0, 1, …, two or more; or set dataset.classes"
             raise InputError("path", self.path, allowed)
 
         named = arrays.keys() & {"group", "id"}
@@ -223,8 +222,8 @@ def _of_labels(arrays: Mapping[str, Any]) -> Iterator[str]:
     """Yield what is wrong with classes and roles."""
     y = arrays["y"]
     role = arrays.get("role", np.full(len(y), "private"))
-    if y.min() < UNKNOWN or len(np.unique(y[y >= 0])) < 2:
-        yield "y must have two classes or more, 0, 1, …; -1 marks a public row of unknown class"
+    if y.min() < UNKNOWN:
+        yield "y must be classes 0, 1, …; -1 marks a public row of unknown class"
     unknown = (y == UNKNOWN).sum()
     if (role[y == UNKNOWN] != "public").any():
         allowed = "only public rows, by their role, may be of unknown class"

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from math import isnan
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
@@ -69,6 +69,7 @@ class Table(Dataset):
     classes: list[str | int | float] | None = None
     encoding: str | None = None
     skip: CountOrZero = 0
+    quoting: Literal["minimal", "none"] = "minimal"
     overlap: Overlap = "refuse"
 
     def __post_init__(self) -> None:
@@ -149,6 +150,11 @@ class Table(Dataset):
     def _missing(self) -> list[str]:
         return list(map(str, self.missing))
 
+    @property
+    def _csv(self) -> dict[str, Any]:
+        """How CSV files are written."""
+        return {"encoding": self.encoding, "skip": self.skip, "quoting": self.quoting}
+
     def _refused(self, key: str, allowed: str) -> InputError:
         """Return the error that the file of `key` is wrong."""
         return InputError(key, getattr(self, key), allowed)
@@ -168,8 +174,7 @@ class Table(Dataset):
                 names,
                 expected=[self.label] if key == "private" else self._columns,
                 names=self._named,
-                encoding=self.encoding,
-                skip=self.skip,
+                **self._csv,
             ):
                 yield blanked(chunk, self._missing)
         except InputError:
@@ -362,24 +367,22 @@ class Table(Dataset):
         for name, why in encoder.unused.items():
             say(f"{name} is not used: {why}")
         warnings = tuple(doubts(inputs, encoder, self.group is not None))
-        return replace(encoder, encoding=self.encoding, skip=self.skip), warnings
+        return replace(encoder, **self._csv), warnings
 
     def _encoded(self, key: str, encoder: TableEncoder, admitted: Bools) -> AnyArray | FileRows:
-        """Return the features of the admitted rows of a file."""
+        """Return the features of the admitted rows of a file; what does not fit is missing."""
+
+        # No value is refused: then one record would decide whether there is a run.
+        columns = [replace(column, given=True) for column in encoder.columns]
+        tolerant = replace(encoder, columns=columns)
 
         def parts() -> Iterator[AnyArray]:
             first = 0
             for chunk in self._chunks(key):
-                yield encoder.encode(chunk[admitted[first : first + len(chunk)]])
+                yield tolerant.encode(chunk[admitted[first : first + len(chunk)]])
                 first += len(chunk)
 
-        try:
-            return gather(parts())
-        except ColumnError as error:
-            same = "write them as the public file does"
-            kind = "dataset.columns gives a kind, where up to half of the values may be missing"
-            allowed = f"must have columns as in {self.public}: {error}; {same}, or {kind}"
-            raise self._refused(key, allowed) from error
+        return gather(parts())
 
 
 def _as_texts(values: pd.Series) -> pd.Series:

@@ -8,7 +8,7 @@ import csv
 import re
 from base64 import b64decode
 from codecs import BOM_UTF8, BOM_UTF16_BE, BOM_UTF16_LE
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from datetime import datetime, timedelta
 from itertools import islice
@@ -124,6 +124,7 @@ def _csv_chunks(
     names: Collection[str | None] = (),
     encoding: str | None = None,
     skip: int = 0,
+    quoting: str = "minimal",
 ) -> Iterator[pd.DataFrame]:
     """Yield the rows of a CSV file, whose cells are text.
 
@@ -132,18 +133,22 @@ def _csv_chunks(
               missing, as in pandas
     encoding  of a file without a byte-order mark; None: UTF-8
     skip      lines before the header, beside empty lines, comments and Excel's `sep=`
+    quoting   minimal: cells may be in quotation marks; none: a quotation mark is part of its cell
 
     Columns without a name are left out.
     """
     encoding = _encoding(path, encoding)
+    rule = csv.QUOTE_NONE if quoting == "none" else csv.QUOTE_MINIMAL
     try:
         with get_handle(path, "r", encoding=encoding, compression="infer") as opened:
-            file = opened.handle
+            file: Any = opened.handle
             lines = list(islice(file, skip + _HEAD))
-            before, separator, header = _header(lines[skip:], expected)
+            before, separator, header = _header(lines[skip:], expected, rule)
             file.seek(0)
             for _ in range(skip + before):  # a quote in these lines would confuse pandas
                 file.readline()
+            if rule == csv.QUOTE_MINIMAL:
+                file = _Text(_checked(file, separator, len(header), skip + before))
             chosen = None  # with a choice of columns, pandas takes rows with too many cells
             if columns is not None:
                 chosen = [name for name in header if _column_name(name) in columns]
@@ -155,6 +160,7 @@ def _csv_chunks(
                 file,
                 chunksize=rows,
                 sep=separator,
+                quoting=rule,
                 dtype=str,
                 skipinitialspace=True,
                 index_col=False,
@@ -181,7 +187,62 @@ def _encoding(path: Path, given: str | None) -> str:
     return given or "utf-8"
 
 
-def _header(lines: Sequence[str], expected: Collection[str]) -> tuple[int, str, list[str]]:
+class _Text:
+    """Lines as a file that pandas reads."""
+
+    def __init__(self, lines: Iterator[str]) -> None:
+        self._lines = lines
+
+    def __iter__(self) -> Iterator[str]:
+        return self._lines
+
+    def read(self, _: int) -> str:
+        return "".join(islice(self._lines, 1000))
+
+
+def _checked(file: Iterable[str], separator: str, cells: int, number: int) -> Iterator[str]:
+    """Yield the lines of a file, from its header on. ColumnError: a quoted cell holds whole rows.
+
+    A quotation mark that nothing ends takes all lines before the next one into its cell. This then
+    has text behind its end, or its lines have as many separators as rows.
+
+    cells   of a row
+    number  of the last line before
+    """
+    mark = re.escape(separator)
+    quoted = '"[^"]*+(?:""[^"]*+)*+'
+    cell = f'(?: *+{quoted}"[^{separator}]*+|(?! *")[^{separator}]*+)'
+    opened = re.compile(rf"(?:{cell}{mark})*+ *+({quoted})\Z")
+    between = re.compile(rf"{mark}(?! )")
+    least = 1
+    if separator in ",;":  # sentences have them, too
+        between = re.compile(rf"{mark}(?=\S)")
+        least = 3
+    counts: list[int] = []  # of separators in each line of a quoted cell that goes on
+    for line in file:
+        yield line
+        number += 1
+        if counts:
+            inside, end, behind = line.replace('""', "  ").partition('"')
+            counts.append(len(between.findall(inside)))
+            if not end:
+                continue
+            behind, _, rest = behind.partition(separator)
+            begun = number - len(counts) + 1
+            counts[0] += counts.pop()  # of the row where it begins, and of that where it ends
+            if behind.strip() or ({*counts} == {cells - 1} and sum(counts) >= least):
+                where = f"the quoted cell that begins in line {begun:,} holds whole rows"
+                raise ColumnError(f"{where}; if no cell is quoted, type dataset.quoting=none")
+            counts = []
+            line = line[len(line) - len(rest) :]
+        match = '"' in line and opened.match(line)
+        if match:
+            counts = [len(between.findall(match[1]))]
+
+
+def _header(
+    lines: Sequence[str], expected: Collection[str], rule: Any
+) -> tuple[int, str, list[str]]:
     """Return of a CSV file's header the number of lines before it, the separator and the cells.
 
     The header alone decides, and no record: how a private file is read must not depend on one
@@ -190,7 +251,7 @@ def _header(lines: Sequence[str], expected: Collection[str]) -> tuple[int, str, 
     for before, line in enumerate(lines):
         if not line.strip(' \t\r\n,;|"') or line.lower().startswith(("sep=", '"sep=')):
             continue
-        cells = {separator: _cells(lines[before:], separator) for separator in ",;\t|"}
+        cells = {separator: _cells(lines[before:], separator, rule) for separator in ",;\t|"}
         shared = {
             separator: len({*map(_column_name, header)}.intersection(expected))
             for separator, header in cells.items()
@@ -201,10 +262,10 @@ def _header(lines: Sequence[str], expected: Collection[str]) -> tuple[int, str, 
     raise ColumnError(f"it has no header in its first {_HEAD} lines")
 
 
-def _cells(lines: Sequence[str], separator: str) -> list[str]:
+def _cells(lines: Sequence[str], separator: str, rule: Any) -> list[str]:
     """Return the cells of the record that begins in the first line; it may have line breaks."""
     try:
-        return next(csv.reader(lines, delimiter=separator, skipinitialspace=True))
+        return next(csv.reader(lines, delimiter=separator, quoting=rule, skipinitialspace=True))
     except csv.Error:  # a cell of 131,072 characters: this is not the separator
         return []
 
@@ -257,7 +318,7 @@ class Column:
             document frequency, and its place on the axes
     other   whether all other categories have a feature together
     missing whether a feature says that a number, date or text is missing
-    given   whether the user named the kind: the few values that it does not fit count as missing
+    given   whether the user named the kind: values that it does not fit count as missing
 
     A category has a feature for each value. A number is a feature, and so is each part of a date:
     standardised, and 0 where missing. So is text on each axis: the weights of its pieces, as a
@@ -312,7 +373,8 @@ class Column:
             codes, unique = distinct(values)
             weights = np.frombuffer(b64decode(self.weights), "<f4").reshape(len(self.values), -1)
             return projected(unique, self.values, weights)[codes]
-        parts = measured(values, self.kind, self.format, self.given)
+        allowed = len(values) if self.given else 0
+        parts = measured(values, self.kind, self.format, allowed)
         return np.column_stack([parts[part] for part in self.parts])
 
 
@@ -324,6 +386,7 @@ class TableEncoder:
     missing   texts that stand for a missing value
     encoding  of CSV files that are not UTF-8
     skip      lines before the header of CSV files
+    quoting   of CSV files: minimal or none
     """
 
     columns: Sequence[Column]
@@ -331,6 +394,7 @@ class TableEncoder:
     missing: Sequence[str] = ()
     encoding: str | None = None
     skip: int = 0
+    quoting: str = "minimal"
 
     @property
     def features(self) -> list[str]:
@@ -463,14 +527,13 @@ def blanked(table: pd.DataFrame, missing: Sequence[str]) -> pd.DataFrame:
 
 
 def measured(
-    values: pd.Series, kind: str, format: str | None, given: bool = False
+    values: pd.Series, kind: str, format: str | None, allowed: float = 0
 ) -> dict[str, np.ndarray[Any, Any]]:
     """Return the parts of numbers or dates by name, each float64 [rows], NaN where missing.
 
-    given  whether values that are no numbers or no dates count as missing, if they are one, or up
-           to half of all
+    allowed  so many values that are no numbers or no dates count as missing
 
-    ColumnError: it says how many values are no numbers or no dates. What a value is read as depends
+    ColumnError: it says how many there are, if they are more. What a value is read as depends
     on it alone.
     """
     codes, unique = distinct(values)
@@ -478,7 +541,6 @@ def measured(
     strange = np.isnan(next(iter(parts.values())))
     strange[strange] = pd.notna(texts(unique[strange]))
     wrong = int(strange[codes].sum())
-    allowed = max(1, len(values) / 2) if given else 0
     if wrong > allowed:
         found = f"{wrong:,} of {len(values):,} values are no {plural(kind, format)}"
         raise ColumnError(f"column {values.name}: {found}")

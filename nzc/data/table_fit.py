@@ -25,6 +25,7 @@ from nzc.data.table_encoder import (
     TEXT,
     TIME,
     Column,
+    ColumnError,
     TableEncoder,
     different,
     distinct,
@@ -143,7 +144,7 @@ def fit_encoder(
                 own
     missing     texts that stood for a missing value, and are none in these rows
 
-    ColumnError: a column has values that its given kind does not allow.
+    ColumnError: most values of a column are not of its given kind.
     """
     columns = []
     unused = {}
@@ -171,6 +172,12 @@ def doubts(public: pd.DataFrame, encoder: TableEncoder, grouped: bool) -> Iterat
             identifiers.append(name)
         elif name not in settled:
             yield from _doubts(public[name])
+    for column in encoder.columns:
+        if column.given and column.kind in (NUMBER, DATE):
+            try:
+                measured(public[column.name], column.kind, column.format)
+            except ColumnError as error:
+                yield f"{error}, in the public file; they count as missing"
     if identifiers and not grouped:
         group = "name one by dataset.group if it says whom a row is about"
         unless = "without it, ε protects one row only"
@@ -219,7 +226,8 @@ def _fit(values: pd.Series, kind: str | None, categories: int) -> Column | str:
 
 def _measures(values: pd.Series, reading: Reading, given: bool) -> Column | str:
     """Return the column of values that are numbers or dates, or why it is not used."""
-    measures = measured(values, *reading, given)
+    allowed = max(1, len(values) / 2) if given else 0
+    measures = measured(values, *reading, allowed)
     numbers = next(iter(measures.values()))
     missing = np.isnan(numbers)
     if missing.all():
@@ -266,7 +274,7 @@ def _category(values: pd.Series, categories: int, given: bool, guess: Guess) -> 
         if not guess.nearly:
             why = _identifies(pd.Series(names[codes]))
         elif guess.readings[0] == Reading(NUMBER):
-            why = _identifies(measured(values, NUMBER, None, given=True)[""])
+            why = _identifies(measured(values, NUMBER, None, len(values))[""])
         if why is not None:
             return why
         if len(counts) > max(categories, len(values) / 2):
@@ -315,7 +323,7 @@ def _text(values: pd.Series, given: bool) -> Column | str:
         return "its texts have nothing in common"
     pieces = vectorizer.get_feature_names_out().tolist()
     axes = min(_AXES, len(pieces), -(-len(texts) // _TEXTS))
-    with np.errstate(invalid="ignore"):  # it divides by the variance
+    with np.errstate(divide="ignore", invalid="ignore"):  # it divides by the variance
         reduced = TruncatedSVD(axes, random_state=0).fit(vectors)
     weights = np.column_stack([vectorizer.idf_, reduced.components_.T]).astype("<f4")
     numbers = projected(pd.Series(texts), pieces, weights)

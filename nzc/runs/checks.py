@@ -118,8 +118,9 @@ def load_for(dataset: Dataset | None, teachers: Teachers, name: str) -> DataSpli
             raise InputError("dataset", "none", allowed)
         return DataSplits.empty()
     splits = load(dataset)
-    if teachers.needs_dataset and len(np.unique(splits.private.y)) < 2:
-        why = "all of them are of one class"
+    least = 1 if splits.declared else 2  # else one record would decide whether there is a run
+    if teachers.needs_dataset and len(np.unique(splits.private.y)) < least:
+        why = "all of them are of one class; dataset.classes states others"
         if not len(splits.private):
             why = "it has none (teachers=votes needs none)"
         raise InputError("dataset", name, f"must have private rows of two or more classes; {why}")

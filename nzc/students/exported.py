@@ -127,7 +127,13 @@ def _records(path: str | Path, encoder: TableEncoder | None, column: str | None)
     columns = [column.name for column in encoder.columns]
     encoding = None if encoder.encoding is None or is_utf8(path) else encoder.encoding
     return read_table(
-        path, CHUNK, expected=columns, names=[column], encoding=encoding, skip=encoder.skip
+        path,
+        CHUNK,
+        expected=columns,
+        names=[column],
+        encoding=encoding,
+        skip=encoder.skip,
+        quoting=encoder.quoting,
     )
 
 
