@@ -12,7 +12,8 @@ from nzc.accounting.dominating import corners_of, curves_of, laws_of, merged, mi
 from nzc.accounting.induction import Laws
 from nzc.types import Floats
 
-LARGEST_MU = 0.5  # a larger μ gets the ε of the noisy histograms
+_SMALL = 0.3
+LARGEST_MU = 4.0  # a larger μ gets the ε of the noisy histograms
 #: Means this far below the threshold are censored; larger |d| and v are far away.
 _BELOW = 3.0
 _END = 8.0
@@ -32,7 +33,7 @@ def bands(mu: float, step: float, highest: float = np.inf) -> list[Laws]:
 
     `highest` is the largest β that decides how they are grouped (`merged`).
     """
-    reach = int(_REACH * mu / step)
+    reach = int((_REACH + max(0.0, mu - 0.5)) * mu / step)
     s = ratios(step, reach)
     curves = np.vstack([curves_of(*_corners(mu), s), _censored(mu, s)])
     offsets, p, infinite, _ = laws_of(merged(curves, s, mu, highest), s)
@@ -55,9 +56,10 @@ def _corners(mu: float) -> tuple[Floats, Floats]:
 
     Step 4 of the proof says what e is. F_b is F_a at −d, and d is symmetric.
     """
-    d = mirrored(5 * (np.sqrt(1 + 0.036 * np.arange(161)) - 1))  # 0, 0.09 … 7.97, 8
+    nodes = 161 + int(25 * max(0.0, mu - 0.5))
+    d = mirrored(5 * (np.sqrt(1 + 0.036 * np.arange(nodes)) - 1))  # 0, 0.09 … 7.97, 8 …
     low_v = np.linspace(-_ROOT * _BELOW, 2.5, 34)
-    v = np.concatenate([low_v, np.geomspace(2.5, _END, 12)[1:], [40.0]])  # 40 is ∞: Φ(−40) vanishes
+    v = np.concatenate([low_v, np.geomspace(2.5, _END, 12)[1:], [30.0]])  # 30 is ∞: Φ(−12) vanishes
     all_d, all_v = np.meshgrid(d, v, indexing="ij")
     x = (all_v + all_d) / _ROOT
     half = mu / _ROOT / 2
@@ -71,24 +73,32 @@ def _corners(mu: float) -> tuple[Floats, Floats]:
     p_a = np.vstack([p_a, over_p])
     q_a = np.vstack([q_a, over_q])
 
-    left, right, low, high = np.broadcast_arrays(
-        d[:-1, None] - mu / 2, d[1:, None] + mu / 2, v[:-1], v[1:]
-    )
-    log_ratio = mu * _derivatives(left, left, low, high)[4] / q_a[:-1, :-1]
-    above = np.exp(log_ratio)  # p/q is at most this
-    far = np.maximum(above - 1, 1 - np.exp(-log_ratio[::-1]))
+    left, right, low, high = np.broadcast_arrays(d[:-1, None], d[1:, None], v[:-1], v[1:])
+    here = _derivatives(left - mu / 2, right + mu / 2, low, high)
+    if mu <= _SMALL:
+        log_ratio = mu * _derivatives(left - mu / 2, left - mu / 2, low, high)[4] / q_a[:-1, :-1]
+        s_a = s_b = np.exp(log_ratio)  # p/q is at most this
+        ahead = behind = np.full(here.shape, np.inf)
+    else:  # the largest s of line a, and of line b, in each cell
+        s_a = (p_a / q_a)[:-1, :-1]
+        s_c = (p_c / p_c[::-1])[:-1]
+        s_b = np.minimum(s_a, np.maximum(s_c[:, :-1], s_c[:, 1:]))
+        ahead = _derivatives(left + mu / 2, right + mu / 2, low, high)
+        behind = _derivatives(left - mu / 2, right - mu / 2, low, high)
+    far = 1 - 1 / s_a[::-1]
     wide = np.diff(d)[:, None] ** 2
     tall = np.append(np.diff(v)[:-1], 0.0) ** 2  # the last row is exact up to `FAR`
 
-    def error(dd: Floats, vv: Floats, ddd: Floats, vvd: Floats, _: Floats) -> Floats:
-        in_d = far * dd + above * mu * ddd
-        in_v = far * vv + above * mu * vvd
+    def bent(here: Floats, p: Floats, q: Floats, s: Floats) -> Floats:
+        """Return the error of p − s q of an outcome in the cells."""
+        error = np.maximum(s - 1, far) * here[:2] + s * mu * here[2:4]
+        in_d, in_v = np.minimum(error, (p + s * q)[:2])
         return (wide * in_d + tall * in_v) / 8
 
-    bounds = np.stack(_derivatives(left, right, low, high))
-    used = high >= _nearest(left, right) - _ROOT * _BELOW
-    p = np.stack([p_a, p_c, q_a[::-1]])
-    return corners_of(p, error(*bounds), error(*bounds[:, ::-1]), used)
+    e_a = bent(here, ahead, behind, s_a)
+    e_b = bent(here[:, ::-1], behind[:, ::-1], ahead[:, ::-1], s_b)
+    used = high >= _nearest(left - mu / 2, right + mu / 2) - _ROOT * _BELOW
+    return corners_of(np.stack([p_a, p_c, q_a[::-1]]), e_a, e_b, used)
 
 
 def _nearest(start: Floats, end: Floats) -> Floats:
@@ -111,7 +121,7 @@ def _first(d: Floats, v: Floats) -> Floats:
     return half * ((_density(s - x[..., None]) * ndtr(s - y[..., None])) @ _WEIGHTS)
 
 
-def _derivatives(left: Floats, right: Floats, low: Floats, high: Floats) -> tuple[Floats, ...]:
+def _derivatives(left: Floats, right: Floats, low: Floats, high: Floats) -> Floats:
     """Return bounds on |F_dd|, |F_vv|, |F_ddd|, |F_vvd| and F_d of F_a in cells.
 
     They follow from the derivatives of step 3 of the proof; each factor of a term is bounded.
@@ -133,7 +143,8 @@ def _derivatives(left: Floats, right: Floats, low: Floats, high: Floats) -> tupl
 
     third = ((curved(least_x, most_x) * edge + most_x * both) / _ROOT + most_d * both) / 2
     third_d = curved(least_d, most_d) * bell + third
-    return most_d * bell + second, second, third_d, third, bell + edge / _ROOT
+    slope = bell + edge / _ROOT
+    return np.stack([most_d * bell + second, second, third_d, third, slope])
 
 
 def _censored(mu: float, s: Floats) -> Floats:
