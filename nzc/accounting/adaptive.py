@@ -38,6 +38,8 @@ from nzc.types import Floats
 _BLOCK = 200
 _SHARE = 1e-3
 _OF_BLOCK = 1e-12
+_DEAR = 800.0  # nor is the Σμ² of its shifts larger: e^ℓ of its losses ℓ stays a number
+_WIDEST = 0.5  # the step of the grid is at most this
 #: So many labels alone are composed without blocks, more than _BLOCK of them on a coarser grid.
 _ALONE = 2_000
 _MOST = 100_000  # more queries get another bound
@@ -57,17 +59,18 @@ class _Bound(NamedTuple):
     unit: float  # the size at which a bit at a tie has the loss of Gaussian noise at μ = 1
     largest: float  # larger sizes get another bound
     far: float  # what one adds to V at most, beside the laws that stand for it
+    loss: float = np.inf  # the largest privacy loss, in sizes
     bands: Callable[[float, float, float], list[Laws]] | None = None  # laws of labels; None: a bit
 
 
-_GAUSSIAN = _Bound(1.0, gaussian_argmax.LARGEST_MU, gaussian_argmax.FAR, gaussian_argmax.bands)
+_GAUSSIAN = _Bound(1.0, gaussian_argmax.LARGEST_MU, gaussian_argmax.FAR, bands=gaussian_argmax.bands)
 _BOUNDS = {
     Kind.LABEL: _GAUSSIAN,
     Kind.SCREENED: _GAUSSIAN,
-    Kind.LAPLACE: _Bound(_TIE, laplace_argmax.LARGEST, laplace_argmax.FAR, laplace_argmax.bands),
+    Kind.LAPLACE: _Bound(_TIE, laplace_argmax.LARGEST, laplace_argmax.FAR, 2.0, laplace_argmax.bands),
     Kind.BIT: _Bound(1.0, 2.0, 4 * 7e-16),  # step 1
-    Kind.FLIP: _Bound(_TIE / 2, 4 * _TIE, 4 * 7e-16),
-    Kind.RANGE: _Bound(2 * _TIE, 4 * _TIE, 4 * 7e-16),
+    Kind.FLIP: _Bound(_TIE / 2, LARGEST, 4 * 7e-16, 2.0),
+    Kind.RANGE: _Bound(2 * _TIE, LARGEST, 4 * 7e-16, 1.0),
 }
 
 #: So many queries, and what each shows: a bit, a label, or a bit and a label where that passes.
@@ -89,6 +92,7 @@ def epsilon(
     queries = 0
     variance = 0.0
     far = 0.0
+    loss = 0.0
     for count, releases in groups:
         far_of_query = 0.0
         for hint in releases:
@@ -96,8 +100,9 @@ def epsilon(
             if hint.size > bound.largest:
                 return np.inf
             far_of_query += bound.far
+            loss += count * hint.size * bound.loss
         queries += count
-        variance += count * np.sum(np.square(_shifts(releases)))
+        variance += count * _variance(releases)
         far += count * far_of_query
     blocks = _blocks(groups, limit)
     left = delta * (1 - OF_DELTA) - far
@@ -105,8 +110,9 @@ def epsilon(
         left -= sum(blocks) * _OF_BLOCK
     if queries > _MOST or left < delta / 2:
         return np.inf
-    known = min(known, gaussian(float(np.sqrt(variance)), delta))
-    if not 0 < known <= LARGEST:
+    known = min(known, gaussian(float(np.sqrt(variance)), delta), loss)
+    largest = max(max(_shifts(releases)) for _, releases in groups)
+    if not 0 < known <= LARGEST * max(1.0, 4 * largest):
         return np.inf
     return _by_induction(groups, blocks, known, delta, left, limit)
 
@@ -147,6 +153,11 @@ def _shifts(releases: tuple[Hint, ...]) -> list[float]:
     return [hint.size / _BOUNDS[hint.kind].unit for hint in releases]
 
 
+def _variance(releases: tuple[Hint, ...]) -> float:
+    """Return the sum of their squares."""
+    return float(np.sum(np.square(_shifts(releases))))
+
+
 def _is_whole(groups: tuple[Queries, ...], limit: Limit) -> bool:
     """Return whether these are labels alone, or a limit, few enough to do without blocks."""
     count, (hint, *_) = groups[0]
@@ -158,7 +169,10 @@ def _blocks(groups: tuple[Queries, ...], limit: Limit) -> list[int]:
     """Return into how many blocks each group is divided; [1]: all are composed query by query."""
     if _is_whole(groups, limit):
         return [1]
-    return [ceil(count / _BLOCK) for count, _ in groups]
+    return [
+        min(count, ceil(count * max(1 / _BLOCK, _variance(releases) / _DEAR)))
+        for count, releases in groups
+    ]
 
 
 def _by_induction(
@@ -178,7 +192,7 @@ def _by_induction(
         cells = 5 if queries > _BLOCK else 8
         if limit == NO_LIMIT:
             highest = max(0.4, 15 / queries**0.5)
-    step = _TIE * largest / cells
+    step = min(_TIE * largest / cells, _WIDEST)
     below = int((1.25 * known + 2 * largest) / step)
     above = int((0.35 * known + 4 * largest) / step)
     grid = step * np.arange(-below, above + 1.0)
@@ -187,12 +201,13 @@ def _by_induction(
         # Queries that show much less than others become laws on a grid of their own.
         shifts = _shifts(releases)
         scale = max(shifts) if max(shifts) < largest / 10 else largest
-        own_step = _TIE * scale / cells
+        own_step = min(_TIE * scale / cells, _WIDEST)
         laws, bit = _query(releases, scale, own_step, highest)
         if blocks != [1]:
             size = ceil(count / number)
             mu = np.hypot.reduce(shifts) * np.sqrt(size)
-            reach = gaussian(mu, delta * _SHARE / sum(blocks)) + 2 * scale
+            loss = size * sum(hint.size * _BOUNDS[hint.kind].loss for hint in releases)
+            reach = min(gaussian(mu, delta * _SHARE / sum(blocks)), loss) + 2 * scale
             block = _block(size, (laws, bit), limit, own_step, int(reach / own_step), step)
             value = induced(value, number, [block])
         else:
@@ -269,6 +284,11 @@ def _corners(kind: Kind, size: float) -> tuple[Floats, Floats]:
 
     The outcomes are the bit and its complement.
     """
+    if kind is Kind.FLIP:
+        lead = np.array([-size, 0.0, size])
+        p = np.exp(-lead - size) / 2
+        q = np.exp(lead - size) / 2
+        return rounded(np.stack([1 - p, p]), np.stack([q, 1 - q]))
     if kind is Kind.RANGE:
         t = np.linspace(size, 0, _TANGENTS)
         slope = np.exp(2 * t - size)
@@ -276,11 +296,6 @@ def _corners(kind: Kind, size: float) -> tuple[Floats, Floats]:
         first = -np.expm1(t - size)
         curve = np.stack([first, np.exp(-t) * first]) / whole
         rest = np.stack([np.exp(-size) * np.expm1(t), -np.expm1(-t)]) / whole
-    elif kind is Kind.FLIP:
-        lead = np.linspace(-size, size, _TANGENTS)
-        slope = np.exp(-2 * lead)
-        curve = np.stack([1 - np.exp(-lead - size) / 2, np.exp(lead - size) / 2])
-        rest = np.stack([np.exp(-lead - size) / 2, 1 - np.exp(lead - size) / 2])
     else:
         z = np.concatenate([[-8 - size / 2], _Z, -_Z[-2::-1], [8 + size / 2]])
         slope = np.exp(-size * z)

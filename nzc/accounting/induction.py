@@ -122,5 +122,5 @@ def epsilon_of(value: Floats, grid: Floats, delta: float) -> float:
     if above in (0, len(grid)):
         return np.inf
     share = (delta - value[above - 1]) / (value[above] - value[above - 1])
-    u = (1 - share) * np.exp(-grid[above - 1]) + share * np.exp(-grid[above])
-    return max(0.0, float(np.log(u)) * (1 + 1e-9))
+    u = 1 - share + share * np.exp(grid[above - 1] - grid[above])
+    return max(0.0, float(np.log(u) - grid[above - 1]) * (1 + 1e-9))
