@@ -107,13 +107,13 @@ def name_of_people(cfg: DictConfig) -> str | None:
 
 
 def names_of(cfg: DictConfig, choices: Mapping[str, Any]) -> dict[str, str]:
-    """Return what results and tracker call dataset, teachers, aggregator and student.
+    """Return what results, tracker and errors call the options of some groups.
 
     It is the option, as it was typed; a class that was typed in place of the option's (`_target_`);
     of torchvision's datasets the kind.
     """
     names = {}
-    for group in ("dataset", "teachers", "aggregator", "student"):
+    for group in ("dataset", "representation", "teachers", "aggregator", "student"):
         target = OmegaConf.select(cfg, f"{group}._target_", default="none")
         preset = read_file(f"conf/{group}", choices[group])
         is_preset = preset.get("_target_", target) == target != "none"

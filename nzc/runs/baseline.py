@@ -163,7 +163,8 @@ def _cost(session: LabelingSession) -> Epsilon:
 class Scaled(nn.Module):
     """Rows as networks take them → features of length 1, and a constant.
 
-    Public rows alone decide mean and spread.
+    Public rows alone decide mean and spread. A row with a feature that is no finite number has
+    features 0.
     """
 
     def __init__(self, place: nn.Module, public: AnyArray) -> None:
@@ -177,4 +178,6 @@ class Scaled(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         scaled = (self.place(x).cpu() - self.mean) / self.spread
-        return F.pad(F.normalize(scaled, dim=1), (0, 1), value=0.5)
+        lengths = scaled.norm(dim=1, keepdim=True)
+        features = torch.where(lengths.isfinite(), scaled / lengths.clamp(min=1e-12), 0)
+        return F.pad(features, (0, 1), value=0.5)

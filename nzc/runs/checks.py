@@ -37,7 +37,7 @@ from nzc.validation import InputError, within
 class RunComponents:
     """The objects that the configuration describes, and the names of their options.
 
-    names      of dataset, teachers, aggregator and student, as typed
+    names      of dataset, representation, teachers, aggregator and student, as typed
     queries    how many public rows are asked; None: all
     data_name  of the people whom the private data are about (`Ledger.name`); None: they have none
     figures    whether to draw figures
@@ -130,12 +130,14 @@ def load_for(dataset: Dataset | None, teachers: Teachers, name: str) -> DataSpli
 def _needs_places(parts: RunComponents) -> bool:
     """Return whether anything uses the public representation.
 
-    InputError: it is missing, or the dataset is.
+    InputError: it is missing, or the dataset is; or sums have no use for what was chosen.
     """
     student = parts.student
     if parts.dataset is None and student is not None:
         allowed = "must be none where there is no dataset"
         raise InputError("student", parts.names["student"], allowed)
+    if isinstance(parts.policy.mechanism, NoisySums) and not parts.baseline:
+        _check_sums(parts)
     users = []
     if parts.teachers.needs_embedding:
         users.append("these teachers")
@@ -149,7 +151,24 @@ def _needs_places(parts: RunComponents) -> bool:
     if users and parts.representation is None:
         allowed = f"must be auto, spectral or another one for {users[0]}"
         raise InputError("representation", "none", allowed)
-    return bool(users)
+    return bool(users) or parts.baseline
+
+
+def _check_sums(parts: RunComponents) -> None:
+    """Raise InputError where an option was chosen that does nothing for noisy sums."""
+    choice = parts.policy.selection.choice
+    if choice == REPRESENTATIVE:
+        allowed = "must be first where all public rows get labels (teachers=sums)"
+        raise InputError("query_choice", choice, allowed)
+    if parts.representation is not None:
+        allowed = "must be none for teachers=sums: their features are the rows themselves"
+        raise InputError("representation", parts.names["representation"], allowed)
+    if parts.student is not None and parts.student.spread > 0:
+        allowed = "must be 0 for teachers=sums: they label all public rows"
+        raise InputError("student.spread", parts.student.spread, allowed)
+    if parts.policy.audit_trials is not None:
+        allowed = "must be false for teachers=sums: they have no votes to audit"
+        raise InputError("audit", parts.policy.audit_trials, allowed)
 
 
 def _check_mechanism(parts: RunComponents, shape: VoteShape, truth: Ints | None) -> None:
