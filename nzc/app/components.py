@@ -22,6 +22,7 @@ from nzc.labeling.group_budgets import Share, shares
 from nzc.labeling.query_selection import QuerySelection
 from nzc.mechanisms import Adjacency, NoisyArgmax
 from nzc.runs.checks import RunComponents, load_for
+from nzc.runs.publishable import own_names
 from nzc.storage.predictions import PredictionStore
 from nzc.teachers import Teachers
 from nzc.validation import InputError, within
@@ -57,8 +58,9 @@ def build_components(cfg: DictConfig, choices: Mapping[str, str], figures: bool)
         with within("teachers"):
             return teachers.check(splits).rows
 
+    names = names_of(cfg, choices)
     return RunComponents(
-        names=names_of(cfg, choices),
+        names=names,
         dataset=dataset,
         representation=representation,
         teachers=teachers,
@@ -68,6 +70,7 @@ def build_components(cfg: DictConfig, choices: Mapping[str, str], figures: bool)
         trainer=build(cfg, "trainer"),
         store=PredictionStore(Path(cfg.paths.store).absolute(), cfg.wait, cfg.paths.ledger),
         data_name=name_of_people(cfg),
+        own_names=own_names(cfg.dataset, names["dataset"]),
         figures=figures,
         metrics=metrics,
         baseline=cfg.baseline,

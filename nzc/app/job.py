@@ -10,7 +10,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import psutil
 from hydra.core.hydra_config import HydraConfig
 from hydra.core.utils import env_override
@@ -24,7 +23,6 @@ from nzc.data.cache import forget_data
 from nzc.labeling.randomness import SYSTEM
 from nzc.progress import say_stage
 from nzc.runs import pipeline
-from nzc.runs.checks import PreparedRun
 from nzc.runs.checks import prepare as prepare_run
 from nzc.runs.formatting import show
 from nzc.runs.layout import (
@@ -42,7 +40,7 @@ from nzc.storage.files import OwnFolder, require_own, require_writable
 from nzc.storage.predictions import STORED
 from nzc.sweeps.jobs import job_name
 from nzc.tracking import MLflow, read_record, tracked, tracked_name, wait_at_most
-from nzc.validation import InputError, one_of
+from nzc.validation import one_of
 
 
 @dataclass
@@ -75,8 +73,9 @@ class Job:
         if is_single:
             require_own("hydra.run.dir", Path(cfg.hydra.run.dir))
         self.run = prepare_run(build_components(cfg, self.choices, figures=is_single))
-        if not shows_private(cfg):
-            _require_publishable(self.run)
+        private = shows_private(cfg)
+        if cfg.rng == SYSTEM or not private:
+            self.run.require_publishable(private)
         self.tracker = build_tracker(cfg)
         if is_single and self.tracker is not None and not self.run.parts.trainer.is_worker:
             self.tracker.check(experiment_of(cfg, self.choices))
@@ -118,24 +117,6 @@ class Job:
             experiment = read_record(self.sweep).get("experiment", experiment)
         params = run_params(cfg, self.choices)
         return tracked(self.tracker, folder, experiment, name, params, self.sweep)
-
-
-def _require_publishable(run: PreparedRun) -> None:
-    """Raise InputError where a public tracker would be told more of private records than ε says."""
-    policy = run.session.policy
-    splits = run.splits
-    if splits.undeclared_classes is not None:
-        allowed = (
-            "must be declared where tracking.private=false: private labels decide what is sent"
-        )
-        raise InputError("dataset.classes", None, allowed)
-    why = None
-    if policy.rng != SYSTEM:
-        why = f"who knows the seed can subtract the noise from the labels; rng={SYSTEM} has none"
-    elif not np.isfinite(run.session.promise.epsilon):
-        why = f"the labels of {policy.mechanism} have no finite ε"
-    if why is not None:
-        raise InputError("tracking.private", False, f"must be true: {why}")
 
 
 def build_tracker(cfg: DictConfig) -> MLflow | None:

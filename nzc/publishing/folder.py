@@ -6,7 +6,6 @@ have no protection.
 
 import json
 import math
-import shlex
 from collections.abc import Callable
 from dataclasses import dataclass
 from hashlib import sha256
@@ -20,7 +19,6 @@ from omegaconf import OmegaConf
 from nzc.labeling.bound import Promise
 from nzc.labeling.ledger import Ledger
 from nzc.labeling.ledger_entry import RELEASE, LedgerEntry
-from nzc.labeling.randomness import SYSTEM
 from nzc.labeling.totals import People, Total
 from nzc.publishing.statement import statement
 from nzc.runs.formatting import number
@@ -35,6 +33,7 @@ from nzc.runs.layout import (
     SWEEP,
 )
 from nzc.runs.outputs import student_code
+from nzc.runs.publishable import name_of_people, own_names, require_publishable
 from nzc.validation import InputError, in_a_line
 
 _CONFIGURATION = (".hydra/config.yaml", ".hydra/hydra.yaml")
@@ -84,7 +83,8 @@ def publish(
     digest = sha256(run.records[RESULT]).hexdigest()
     dataset, facts, entries = _recorded(ledger, run, digest)
     _require_enough(run, promise_of(facts["sizes"]), entries)
-    name = name or _known_name(ledger, dataset, run)
+    own = own_names(run.config.dataset, run.result["dataset"])
+    name = name_of_people("--name", name, ledger.names().get(dataset, own))
     ledger.name(dataset, name)
     given = OmegaConf.select(run.config, "budget.total")
     if given is not None:
@@ -108,7 +108,10 @@ def read_run(folder: Path) -> FinishedRun:
             *(OmegaConf.create(records[name].decode()) for name in _CONFIGURATION)
         )
         result = json.loads(records[RESULT])
-        _require_publishable(result, config)
+        epsilon = result["epsilon"]["published"]
+        undeclared = (result["data"] or {}).get("undeclared_classes")
+        baseline = OmegaConf.select(config, "baseline")
+        require_publishable(result["rng"], epsilon, undeclared, baseline)
         names = [LABELS]
         if (folder / COUNTS).exists():
             names.append(COUNTS)
@@ -125,30 +128,6 @@ def read_run(folder: Path) -> FinishedRun:
 
 def _read(folder: Path, names: list[str]) -> dict[str, bytes]:
     return {name: (folder / name).read_bytes() for name in names}
-
-
-def _require_publishable(result: dict[str, Any], config: Any) -> None:
-    """Raise InputError where what is published would tell more than the run states."""
-    if OmegaConf.select(config, "baseline"):
-        allowed = "must be false: a baseline is there to compare, and is not published"
-        raise InputError("baseline", True, allowed)
-    epsilon = result["epsilon"]
-    if not isinstance(epsilon["published"], float | int):
-        allowed = "must be finite, because otherwise the labels may reveal the votes"
-        if epsilon["claimed"] is not None:
-            allowed += f"; {epsilon['claimed']:.3g} is claimed for it, and is no bound"
-        raise InputError("epsilon.published", epsilon["published"], allowed)
-    if result["rng"] != SYSTEM:
-        allowed = f"must be {SYSTEM} in the run: anyone who knows the seed can subtract the noise"
-        raise InputError("rng", result["rng"], allowed)
-    classes = (result["data"] or {}).get("undeclared_classes")
-    if classes is not None:
-        why = "because else private labels decide which classes are published"
-        typed = shlex.quote(f"dataset.classes={classes}")
-        allowed = (
-            f"must be declared, {why}: add {typed}, less what must not be known, and run again"
-        )
-        raise InputError("dataset.classes", None, allowed)
 
 
 def _recorded(
@@ -186,22 +165,6 @@ def _require_enough(run: FinishedRun, promise: Promise, entries: list[LedgerEntr
         if not epsilon * (1 - 1e-9) <= stated[key] < math.inf:
             allowed = f"must be at least {epsilon:.6g}, which follows from the configuration"
             raise InputError(key, stated[key], allowed)
-
-
-def _known_name(ledger: Ledger, dataset: str, run: FinishedRun) -> str:
-    """Return the name of the people in the ledger, or that of a dataset of nzc.
-
-    InputError: nobody has named the user's own
-    """
-    names = ledger.names().get(dataset)
-    if names:
-        return min(names)
-    node: Any = run.config.dataset or {}
-    if "name" in node or not str(node.get("_target_")).startswith("nzc."):
-        why = "all that is published under one name adds up"
-        allowed = f"must say whom the data are about, as in --name hospital; {why}"
-        raise InputError("--name", None, allowed)
-    return str(run.result["dataset"])
 
 
 def _contents(run: FinishedRun, name: str, total: Total) -> dict[str, bytes]:

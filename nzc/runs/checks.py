@@ -1,6 +1,7 @@
 """Check that the parts of a run fit together, before anything is trained or written."""
 
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
@@ -23,6 +24,7 @@ from nzc.planning.expected import (
 )
 from nzc.representation import Representation
 from nzc.runs.own_metric import OwnMetric
+from nzc.runs.publishable import name_of_people, require_publishable
 from nzc.storage.predictions import PredictionStore
 from nzc.students import Student
 from nzc.teachers import Teachers
@@ -40,6 +42,7 @@ class RunComponents:
     names      of dataset, representation, teachers, aggregator and student, as typed
     queries    how many public rows are asked; None: all
     data_name  of the people whom the private data are about (`Ledger.name`); None: they have none
+    own_names  the same of a dataset of nzc; []: the dataset is the user's own
     figures    whether to draw figures
     metrics    the user's own figures of merit
     baseline   whether DP-SGD learns instead of teachers and student, at the ε that their labels
@@ -56,6 +59,7 @@ class RunComponents:
     trainer: TrainerSettings
     store: PredictionStore
     data_name: str | None
+    own_names: list[str]
     figures: bool
     metrics: tuple[OwnMetric, ...]
     baseline: bool
@@ -80,6 +84,24 @@ class PreparedRun:
     classes: int
     session: LabelingSession
     warnings: list[str]
+
+    def require_publishable(self, private: bool) -> None:
+        """Raise InputError where `nzc publish` would refuse the run, whatever its labels are.
+
+        private  whether the line may name classes of private records
+        """
+        parts = self.parts
+        ledger = self.session.ledger
+        epsilon = self.session.promise.epsilon
+        undeclared = self.splits.undeclared_classes
+        otherwise = "; or rng=seeded, where nothing is to be published"
+        if not private:
+            otherwise = "; or tracking.private=true"
+            undeclared = undeclared and "[no,yes]"
+        require_publishable(ledger.rng, epsilon, undeclared, parts.baseline, otherwise)
+        known = ledger.ledger.names() if ledger.path.exists() else {}
+        named = known.get(ledger.dataset, parts.own_names)
+        name_of_people("dataset.name", parts.data_name, named, otherwise)
 
 
 def prepare(parts: RunComponents) -> PreparedRun:
@@ -155,20 +177,19 @@ def _needs_places(parts: RunComponents) -> bool:
 
 
 def _check_sums(parts: RunComponents) -> None:
-    """Raise InputError where an option was chosen that does nothing for noisy sums."""
+    """Raise InputError where an option was chosen that noisy sums do not use."""
     choice = parts.policy.selection.choice
-    if choice == REPRESENTATIVE:
-        allowed = "must be first where all public rows get labels (teachers=sums)"
-        raise InputError("query_choice", choice, allowed)
-    if parts.representation is not None:
-        allowed = "must be none for teachers=sums: their features are the rows themselves"
-        raise InputError("representation", parts.names["representation"], allowed)
-    if parts.student is not None and parts.student.spread > 0:
-        allowed = "must be 0 for teachers=sums: they label all public rows"
-        raise InputError("student.spread", parts.student.spread, allowed)
-    if parts.policy.audit_trials is not None:
-        allowed = "must be false for teachers=sums: they have no votes to audit"
-        raise InputError("audit", parts.policy.audit_trials, allowed)
+    student = parts.student
+    chosen: dict[str, Any] = {
+        "query_choice": choice if choice == REPRESENTATIVE else None,
+        "representation": parts.representation and parts.names["representation"],
+        "student.spread": student and student.spread,
+        "audit": parts.policy.audit_trials,
+    }
+    for key, value in chosen.items():
+        if value:
+            allowed = "must have its default, because teachers=sums do not use it"
+            raise InputError(key, value, allowed)
 
 
 def _check_mechanism(parts: RunComponents, shape: VoteShape, truth: Ints | None) -> None:

@@ -104,7 +104,7 @@ def test_trials_do_not_count_as_releases(nzc: Nzc, command: Command) -> None:
     first = run(0.1)
     costly = run(0.5)
     again = run(0.1)
-    sanitised = run(0.1, "rng=system", "bound=sanitised")
+    sanitised = run(0.1, "rng=system", "bound=sanitised", "dataset.name=p")
     assert first["ledger_released"] == first["ledger_total"] == again["ledger_released"]
     assert first["ledger_total"] < costly["ledger_released"] < costly["ledger_total"]
     assert again["ledger_total"] == costly["ledger_total"]

@@ -128,7 +128,7 @@ def test_no_label_is_drawn_for_a_folder_that_has_gone(
         return vote(*arguments)
 
     monkeypatch.setattr(pipeline.Execution, "_vote", vanish)
-    assert "can no longer be written" in nzc(*FILE, "rng=system", code=1).err
+    assert "can no longer be written" in nzc(*FILE, "rng=system", "dataset.name=p", code=1).err
     assert Ledger(".nzc/ledger.db").entries() == []
 
 

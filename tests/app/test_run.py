@@ -147,7 +147,7 @@ def test_without_a_terminal_a_run_says_one_line_a_stage(nzc: Nzc, histograms: Pa
     first, *stages = nzc(*words).err.splitlines()
     assert first == "nzc: dataset=none teachers=votes aggregator=gnmax student=none"
     assert [line.split(": ")[1] for line in stages] == ["teachers", "votes", "labels"]
-    public = nzc(*words, "rng=system", "+tracking.private=false").err
+    public = nzc(*words, "rng=system", "dataset.name=p", "+tracking.private=false").err
     assert public.count("\n") == 4 and " s\n" not in public  # the time of a stage tells of votes
 
 

@@ -679,6 +679,7 @@ def test_from_files_to_a_published_student_that_runs_without_nzc(
         "dataset.test=test.csv",
         "dataset.classes=[no,yes]",
         "rng=system",
+        "dataset.name=people",
         "budget.epsilon=null",
         "student.balance=0.5",
     )

@@ -161,7 +161,10 @@ def test_a_record_that_changes_with_its_group_reaches_no_more_teachers_than_the_
         assert touched <= max(before[record], weight)
 
 
-RUN = ["student=linear", "rng=system", "trainer.progress=false", "trainer.accelerator=cpu"]
+RUN = [
+    "student=linear", "rng=system", "trainer.progress=false", "trainer.accelerator=cpu",
+    "dataset.name=people",
+]  # fmt: skip
 GROUPS = "budget.groups={careful: 0.5, open: 2}"
 NPZ = ["dataset=npz", "dataset.classes=3", "dataset.path=own.npz"]
 TABLE = [

@@ -58,7 +58,7 @@ def test_the_statement_is_of_what_ran(nzc: Nzc, tmp_path: Path, kind: str) -> No
     _files(tmp_path)
     settings, values = KINDS[kind]
     facts = dict(zip(("unit", "grouped_by", "moved_votes"), values, strict=True))
-    ran = nzc(*settings)
+    ran = nzc(*settings, "dataset.name=clinic")
     result = ran.result
     in_cells = kind in ("labels", "cells of groups")
     if in_cells:  # its student learns from labels that are spread
@@ -69,7 +69,7 @@ def test_the_statement_is_of_what_ran(nzc: Nzc, tmp_path: Path, kind: str) -> No
         assert result["epsilon"]["published"] == 4 and result["epsilon"]["published_delta"] == 0
 
     published = tmp_path / "published"
-    publish_run(newest_folder(ran), published, name="clinic")
+    publish_run(newest_folder(ran), published)
     assert (published / "counts.csv").exists() == in_cells
     privacy = json.loads((published / "privacy.json").read_text())
     for record in (privacy, result):

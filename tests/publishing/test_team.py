@@ -45,13 +45,17 @@ def test_a_name_joins_runs_folders_and_experiments(
     nzc: Nzc, command: Command, tables: Path
 ) -> None:
     """From a run that nobody has named to a total that is refused."""
-    nzc(*TABLE, "dataset.private=all.csv", "hydra.run.dir=one")
-    code, _, err = command("publish", "one", "out1")
-    assert (code, err.count("\n")) == (2, 1) and err.startswith("nzc: --name=null: must ")
-    assert command("publish", "one", "out1", "--name", "hospital")[0] == 0
+    named = "dataset.name=hospital"
+    one = [*TABLE, "dataset.private=all.csv", "hydra.run.dir=one"]
+    err = nzc(*one, code=2).err
+    assert (err.splitlines()[-1]).startswith("nzc: dataset.name=null: must ") and named in err
+    assert not Path("one").exists() and not Path(".nzc/ledger.db").exists()
+    nzc(*one, named)
+    nzc(*one)  # the ledger knows the name
+    assert command("publish", "one", "out1")[0] == 0
 
     other = [*TABLE, "dataset.private=some.csv", "hydra.run.dir=two"]
-    limited = [*other, "dataset.name=hospital", "budget.total=2"]
+    limited = [*other, named, "budget.total=2"]
     nzc(*limited, "tracking=mlflow")
     (run,) = tracked_runs()
     assert mlflow_client().get_experiment(run.info.experiment_id).name == "hospital"
@@ -72,7 +76,7 @@ def test_a_name_joins_runs_folders_and_experiments(
 def test_folders_of_a_team_share_a_ledger(
     nzc: Nzc, command: Command, histograms: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    run = [*FILE, "hydra.run.dir=run"]
+    run = [*FILE, "dataset.name=hospital", "hydra.run.dir=run"]
     Path("team").mkdir()
     costs = []
     for folder, ledger, typed in (

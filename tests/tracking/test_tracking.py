@@ -78,7 +78,7 @@ def test_a_public_sweep_shows_what_may_be_published(nzc: Nzc, histograms: Path) 
     Path("sweeps").mkdir()
     Path("sweeps/noise.yaml").write_text(SWEEP)
     public = ["rng=system", "tracking.private=false", "figures=null", "teachers.labels=labels.npy"]
-    nzc("+sweeps=noise", *FILE, *public, code=2)
+    nzc("+sweeps=noise", *FILE, *public, "dataset.name=people", code=2)
     parent = tracked_runs()[0]
     shown = parent.data.tags[MLFLOW_RUN_NOTE]
     assert parent.info.status == "FAILED"

@@ -1,0 +1,55 @@
+"""What may be published of a run: asked before its noise is drawn, and again by `nzc publish`."""
+
+import shlex
+from collections.abc import Collection
+from math import inf
+from typing import Any
+
+from nzc.labeling.randomness import SYSTEM
+from nzc.validation import InputError
+
+
+def require_publishable(
+    rng: str, epsilon: Any, undeclared: str | None, baseline: object, otherwise: str = ""
+) -> None:
+    """Raise InputError where what is published would tell more of private records than ε says.
+
+    epsilon     of the run, or "inf"
+    undeclared  what to type for classes that private labels alone decide; None: there are none
+    otherwise   what else the user may type
+    """
+    if baseline:
+        allowed = "must be false: a baseline is there to compare, and is not published"
+        raise InputError("baseline", True, allowed + otherwise)
+    if epsilon in (inf, "inf", None):
+        allowed = "must be finite, or the labels may reveal the votes: what is claimed is no bound"
+        raise InputError("epsilon.published", epsilon, allowed + otherwise)
+    if rng != SYSTEM:
+        allowed = f"must be {SYSTEM} in the run: anyone who knows the seed can subtract the noise"
+        raise InputError("rng", rng, allowed + otherwise)
+    if undeclared is not None:
+        why = "because else private labels decide which classes are published"
+        typed = shlex.quote(f"dataset.classes={undeclared}")
+        allowed = f"must be declared, {why}: add {typed}, less what must not be known"
+        raise InputError("dataset.classes", None, allowed + otherwise)
+
+
+def own_names(dataset: Any, name: str) -> list[str]:
+    """Return the `name` of a dataset of nzc, and none of the user's own, by its configuration."""
+    node = dataset or {"name": None}
+    if "name" in node or not str(node["_target_"]).startswith("nzc."):
+        return []
+    return [name]
+
+
+def name_of_people(key: str, typed: str | None, known: Collection[str], otherwise: str = "") -> str:
+    """Return whom private data are about: what was `typed` for `key`, or the first `known` name.
+
+    InputError: there is none
+    """
+    name = typed or min(known, default=None)
+    if not name:
+        why = "all that is published under one name adds up"
+        allowed = f"must say whom the data are about, as in {key}=hospital; {why}"
+        raise InputError(key, None, allowed + otherwise)
+    return name
