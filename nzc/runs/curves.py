@@ -5,6 +5,7 @@ from pathlib import Path
 import numpy as np
 
 from nzc.accounting.data_dependent import gaps
+from nzc.accounting.epsilon import Epsilon
 from nzc.mechanisms import ABSTAIN
 from nzc.runs.layout import CURVES
 from nzc.storage.files import write_private
@@ -29,12 +30,17 @@ POINTS = 60
 
 
 def curves_of(
-    votes: Ints, rows: Ints, released: Ints, cost: tuple[Ints, dict[str, Floats]]
+    votes: Ints,
+    rows: Ints,
+    released: Ints,
+    cost: tuple[Ints, dict[str, Floats]],
+    epsilon: Epsilon,
 ) -> Curves:
     """Return the curves of votes [pool, classes], of which `rows` were asked.
 
     released  labels [pool]
-    cost      labels and ε so far (accounting.cost.cost_curve)
+    cost      labels and rough bounds on ε so far (accounting.cost.cost_curve)
+    epsilon   of all labels, which the first ones do not exceed
     """
     gap = gaps(votes)[:, 0].astype(np.int64)
     answered = released != ABSTAIN
@@ -49,9 +55,11 @@ def curves_of(
     for name, values in counted.items():
         counts = np.bincount(values, minlength=len(sizes))
         curves[name] = (np.arange(len(counts)), counts)
-    labels, epsilons = cost
-    for name, epsilon in epsilons.items():
-        curves[f"epsilon_{name}"] = (labels, epsilon)
+    labels, costs = cost
+    for name, bounds in costs.items():
+        total = getattr(epsilon, name)
+        ends = np.append(labels[:-1], answered.sum())
+        curves[f"epsilon_{name}"] = (ends, np.append(bounds[:-1].clip(max=total), total))
     return curves
 
 

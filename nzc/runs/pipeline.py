@@ -251,7 +251,9 @@ class Execution:
             self.epsilon = session.epsilon()
             if len(self.votes.votes) and self.votes.teachers:
                 costs = session.curve(POINTS)
-                self.curves = curves_of(self.votes.votes, session.rows, session.released, costs)
+                self.curves = curves_of(
+                    self.votes.votes, session.rows, session.released, costs, self.epsilon
+                )
         mechanism = parts.policy.mechanism
         queries = sum(session.promise.sizes)
         student = parts.names["student"]

@@ -17,7 +17,7 @@ from nzc.mechanisms import ABSTAIN
 from nzc.runs.curves import AXES, Curves
 from nzc.runs.layout import FIGURES
 from nzc.storage.files import write_private
-from nzc.types import Ints
+from nzc.types import AnyArray, Ints
 
 #: Width and height in inches: one column of a paper.
 SIZE = (4.2, 2.9)
@@ -80,10 +80,10 @@ def plot_run(folder: Path, curves: Curves, released: Ints, truth: Ints | None) -
     if curves:
         with new_figure(folder, "gaps") as axes:
             _gaps(axes, curves)
-    finite = [name for name in COSTS if name in curves and np.isfinite(curves[name][1]).any()]
-    if finite:
+    costs = {name: curves[name] for name in COSTS if name in curves and _says_cost(curves[name][1])}
+    if costs:
         with new_figure(folder, "cost") as axes:
-            _cost(axes, {name: curves[name] for name in finite})
+            _cost(axes, costs)
     if truth is not None:
         known = (released != ABSTAIN) & (truth != UNKNOWN)
         if known.any():
@@ -117,10 +117,15 @@ def _gaps(axes: Axes, curves: Curves) -> None:
     axes.legend()
 
 
+def _says_cost(epsilon: AnyArray) -> bool:
+    """Return whether a curve of ε has finite points; one that is always 0 protects nobody."""
+    return bool((np.isfinite(epsilon) & (epsilon > 0)).any())
+
+
 def _cost(axes: Axes, costs: Curves) -> None:
     for (name, (labels, epsilon)), style in zip(costs.items(), LINES, strict=False):
         axes.plot(labels, epsilon, **style, markevery=0.15, label=COSTS[name])
-    axes.set(xlabel=AXES["epsilon_exact"][0], ylabel="ε", xlim=(0, None), ylim=(0, None))
+    axes.set(xlabel=AXES["epsilon_exact"][0], ylabel="ε, at most", xlim=(0, None), ylim=(0, None))
     axes.legend()
 
 

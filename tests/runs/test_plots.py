@@ -6,6 +6,7 @@ import pytest
 from conftest import VOTES, Nzc, newest_folder
 from matplotlib.figure import Figure
 
+from nzc.accounting import Epsilon
 from nzc.mechanisms import count_votes
 from nzc.runs import plots
 from nzc.runs.curves import curves_of, read_curves
@@ -36,6 +37,10 @@ def test_curves_are_counts_of_rows_and_a_run_has_its_figures(nzc: Nzc) -> None:
     assert curves["asked"][1].tolist() == np.bincount(gaps[:40], minlength=sizes).tolist()
     passed = np.bincount(gaps[answered], minlength=sizes)
     assert curves["answered"][1].tolist() == passed.tolist()
+    for name in ("exact", "theorem", "data_independent"):  # to the numbers of the table
+        labels, epsilon = curves[f"epsilon_{name}"]
+        assert labels[-1] == len(answered) and (np.diff(epsilon) >= 0).all()
+        assert epsilon[-1] == ran.result["epsilon"][name]
     drawn = {f"{name}.{kind}" for name in ("gaps", "cost", "confusion") for kind in ("svg", "png")}
     assert {path.name for path in (folder / "figures").iterdir()} == drawn
     # All keys of result.json but those of sections like these are known beforehand.
@@ -46,7 +51,7 @@ def test_curves_are_counts_of_rows_and_a_run_has_its_figures(nzc: Nzc) -> None:
 def test_one_teacher_never_leads_by_two() -> None:
     votes = VoteHistograms(count_votes([[0, 1, 1]], 2), 1, np.array([0, 1, 0]))
     assert votes.summary["gap_above_2"] == 0
-    curves = curves_of(votes.votes, np.arange(3), np.zeros(3, int), (np.arange(0), {}))
+    curves = curves_of(votes.votes, np.arange(3), np.zeros(3, int), (np.arange(0), {}), Epsilon())
     assert curves["gap_above"][1].tolist() == [1, 0]
     assert VoteHistograms.of_truth(np.array([0, 1]), 2).summary["gap_above_2"] is None
 
