@@ -4,7 +4,7 @@ import secrets
 
 from nzc.accounting.exact_noise import ExactGenerator
 
-SEEDED, SYSTEM = KINDS = ("seeded", "system")  # the values of the key `rng`
+SEEDED, SYSTEM = ("seeded", "system")  # the values of the key `rng`
 
 
 def system_rng() -> ExactGenerator:

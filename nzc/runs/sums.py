@@ -15,17 +15,9 @@ from nzc.teachers.sums import PrivateSums
 
 
 def release(run: PreparedRun) -> FittedStudent:
-    """Release the sums of the private records; return the model that follows from them.
-
-    A person with another number of records would shift the batches in which a network places the
-    others, and so how they are rounded: then features are the rows themselves.
-    """
+    """Release the sums of the private records; return the model that follows from them."""
     splits = run.splits
-    representation = run.parts.representation
-    network: nn.Module = nn.Flatten()
-    if representation is not None and splits.units.groups is None:
-        network = representation.fit(splits.pool, run.parts.trainer).network
-    bounded = Bounded(network, splits.pool)
+    bounded = Bounded(nn.Flatten(), splits.pool)
     place = Placement(bounded)
 
     public = PublicRows(place(splits.pool), splits.persons)

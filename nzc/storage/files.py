@@ -3,9 +3,8 @@
 import fcntl
 import os
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from hashlib import file_digest
-from itertools import filterfalse
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import IO, Any
@@ -71,14 +70,12 @@ def require_there(folder: Path) -> None:
         raise RuntimeError(f"{folder} can no longer be written ({error.strerror})") from error
 
 
-def make_own(folder: Path) -> list[Path]:
-    """Make a private folder with its marker; return what was not there before, deepest first."""
-    marker = folder.absolute() / MARKER
-    made = list(filterfalse(Path.exists, (marker, *marker.parents)))
+def make_own(folder: Path) -> None:
+    """Make a private folder with its marker, unless it is there."""
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    if marker in made:
+    marker = folder / MARKER
+    if not marker.exists():
         marker.touch(mode=0o600)
-    return made
 
 
 @dataclass
@@ -87,12 +84,11 @@ class OwnFolder:
 
     key: str
     path: Path
-    made: list[Path] = field(default_factory=list)
     _marker: IO[Any] | None = None
 
     def take(self) -> None:
         """Make the folder, and lock it until `close`. InputError: another process has it."""
-        self.made = make_own(self.path)
+        make_own(self.path)
         self._marker = (self.path / MARKER).open("r+b")
         try:
             fcntl.flock(self._marker, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -105,13 +101,3 @@ class OwnFolder:
         """Let others use the folder."""
         if self._marker is not None:
             self._marker.close()
-
-    def undo(self) -> None:
-        """Remove what `take` made: the marker, and folders that are empty then."""
-        self.close()
-        for path in self.made:  # the marker first
-            with suppress(OSError):  # a folder has other files
-                if path.is_dir():
-                    path.rmdir()
-                elif list(path.parent.iterdir()) == [path]:
-                    path.unlink()

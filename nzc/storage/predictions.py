@@ -35,10 +35,6 @@ class Entry:
     days: float  # since it was written
 
     @property
-    def key(self) -> str:
-        return self.path.stem
-
-    @property
     def state(self) -> str:
         return "whole" if self.path.suffix == ".npz" else "partial"
 

@@ -2,7 +2,7 @@
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Annotated, ClassVar
+from typing import TYPE_CHECKING, Annotated
 
 import numpy as np
 
@@ -117,7 +117,6 @@ class Student(ABC):
     folds: Count = 1
     spread: Share = 0.0
     threshold: Threshold = None
-    by_lightning: ClassVar[bool] = True  # whether `fit` may use its `trainer`
 
     def check(  # noqa: B027
         self, shape: tuple[int, ...], classes: int, trainer: TrainerSettings

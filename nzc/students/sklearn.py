@@ -2,7 +2,6 @@
 
 from abc import abstractmethod
 from dataclasses import dataclass
-from typing import ClassVar
 
 import numpy as np
 import torch
@@ -26,7 +25,6 @@ class SklearnStudent(Student):
     """
 
     balance: NotNegative
-    by_lightning: ClassVar[bool] = False
 
     @abstractmethod
     def learn(self, x: AnyArray, y: Ints, weights: Floats, classes: int, seed: int) -> nn.Module:

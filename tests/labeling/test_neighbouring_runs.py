@@ -129,6 +129,7 @@ def _npz(*names: str) -> Callable[[Sequence[Record]], None]:
             "group": [record.group for record in records],
             "id": [record.name for record in records],
             "role": ROLES,
+            "budget": ["much" if record.group % 3 else "little" for record in records],
         }
         x = np.array([record.values for record in records])
         y = np.array([record.label for record in records])
@@ -206,8 +207,10 @@ SUMS = ["recipe=near_zero_sums", *COMMON]
 FOLDER = ["dataset=folder", "dataset.path=images", "dataset.grey=true", "dataset.name=people"]
 IN_NPZ = (ROWS, ROLES == "private", _npz("role"))
 IN_TABLES = (ROWS, GROUPS % 10 < 5)
+#: A network that gives no finite number for some private rows.
+NETWORK = "import torch\ndef network():\n    return lambda x: torch.log(8 - x)\n"
 DP_SGD = "DP-SGD of groups"
-BUDGETS = ["dataset.budget=allows", "budget.groups={much: 2, little: 1}"]
+BUDGETS = "budget.groups={much: 2, little: 1}"
 KINDS = {
     "Confident": Kind(
         *IN_NPZ,
@@ -245,7 +248,8 @@ KINDS = {
         {"label": 2, "values": 9 * ROWS[np.flatnonzero(ROLES == "private")[3]].values},
     ),
     "cells of groups": Kind(
-        ROWS, _private(GROUPS), _npz("group", "id"), [*CELLS, *SHARES, "teachers.per_group=2"],
+        ROWS, _private(GROUPS), _npz("group", "id", "budget"),
+        [*CELLS, *SHARES, "teachers.per_group=2", BUDGETS],
         "4", NEW_CLASS, grouped=True,
     ),
     "sums of records": Kind(
@@ -255,7 +259,8 @@ KINDS = {
         {"label": 2, "values": 9 * ROWS[np.flatnonzero(ROLES == "private")[3]].values},
     ),
     "sums of groups": Kind(
-        *IN_TABLES, _tables(), [*TABLE, *SUMS, PATIENTS, *BUDGETS], NAMED, NEW_CLASS,
+        *IN_TABLES, _tables(), [*TABLE, *SUMS, PATIENTS, BUDGETS, "dataset.budget=allows"],
+        NAMED, NEW_CLASS,
         rare=True, grouped=True,
     ),
     "sums of groups, of which public rows tell none": Kind(
@@ -265,8 +270,10 @@ KINDS = {
     ),
     DP_SGD: Kind(
         ROWS, _private(GROUPS), _npz("group", "id"),
-        [*NPZ, *SHARES, "baseline=true", "budget.epsilon=1", "rng=seeded"], "4", NEW_CLASS,
-        grouped=True,
+        [*NPZ, *SHARES, "baseline=true", "budget.epsilon=1", "rng=seeded",
+         "representation=pretrained", "representation.encoder.model={_target_: own.network}",
+         "representation.encoder.weights=null", "representation.encoder.size=null"],
+        "4", NEW_CLASS, grouped=True,
     ),
 }  # fmt: skip
 
@@ -465,6 +472,7 @@ def run(nzc: Nzc, command: Command, monkeypatch: pytest.MonkeyPatch) -> Run:
         for folder in ("run", "published", ".nzc"):
             shutil.rmtree(folder, ignore_errors=True)
         kind.write(kind.neighbour(change))
+        Path("own.py").write_text(NETWORK)
         now = now or Trace()
         with pytest.MonkeyPatch.context() as patch:
             _watch(patch, now, first)
