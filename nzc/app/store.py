@@ -1,5 +1,6 @@
 """The subcommand nzc store: stored predictions, and the releases and trials of the ledger."""
 
+import math
 import os
 from argparse import Namespace
 from collections.abc import Collection, Iterable, Sequence
@@ -13,6 +14,7 @@ from nzc.app.errors import Parser
 from nzc.labeling.ledger import Ledger
 from nzc.labeling.ledger_entry import RELEASE, TRIAL, LedgerEntry, total_epsilon
 from nzc.runs.formatting import number, short_mechanism, show
+from nzc.runs.summary import unbounded
 from nzc.storage.predictions import Entry, PredictionStore
 from nzc.validation import InputError, between_0_and_1
 
@@ -166,13 +168,23 @@ def _show_ledger(ledger: Ledger, delta: float) -> None:
             {
                 "data, and names": ", ".join([*_starts(datasets), *sorted(of_people)]),
                 "releases": len(releases),
-                f"ε of all releases, δ = {delta:g}": number(total_epsilon(releases, delta)),
+                f"ε of all releases, δ = {delta:g}": _epsilon(releases, delta),
                 "trials": len(costs) - len(releases),
-                "ε with all trials": number(total_epsilon(costs, delta)),
+                "ε with all trials": _epsilon(costs, delta),
             }
         )
     _show("what was released from private data about the same people, published or not", rows)
     _show_trials([entry for entry in entries if entry.kind == TRIAL], delta)
+
+
+def _epsilon(entries: list[LedgerEntry], delta: float) -> str:
+    """Return ε of entries; why there is none; or that a vote changed no label, by chance."""
+    total = total_epsilon(entries, delta)
+    if total == math.inf:
+        return f"∞: {unbounded(entries, delta)}"
+    if entries and not total:
+        return "0 at these votes alone"
+    return number(total)
 
 
 def _show_trials(trials: list[LedgerEntry], delta: float) -> None:
@@ -184,7 +196,7 @@ def _show_trials(trials: list[LedgerEntry], delta: float) -> None:
                 "private dataset": entry.dataset[:8],
                 "mechanism": short_mechanism(entry.description),
                 "recorded, UTC": entry.recorded,
-                f"ε at δ = {delta:g}": number(total_epsilon([entry], delta)),
+                f"ε at δ = {delta:g}": _epsilon([entry], delta),
             }
         )
     _show("trials, whose noise has a seed: they count if somebody used or passed on labels", rows)

@@ -22,6 +22,7 @@ from nzc.runs.layout import LEARNING_CURVES, RUN_FIGURES, RUN_FILES, clear, dige
 from nzc.runs.metrics import Metrics, class_names, evaluate, share_right
 from nzc.runs.outputs import padded, public_arrays, write_outputs
 from nzc.runs.result import Clock, RoundResult, RunResult, versions
+from nzc.runs.summary import unbounded
 from nzc.storage.files import make_own, require_there
 from nzc.students import FittedStudent, StudentData
 from nzc.students.labels import clean_labels, soft_labels, spread_labels
@@ -296,6 +297,8 @@ class Execution:
         if entries:
             facts["ledger_trials"] = len(trials)
             facts["ledger_releases"] = len(counted) - len(entries)
+            if self.epsilon.ledger_total == np.inf:
+                facts["ledger_unbounded"] = unbounded([*counted, *trials], policy.delta)
         self.stage.since_begun("total")
         return RunResult(
             dataset=run.parts.names["dataset"],

@@ -3,6 +3,7 @@
 A metric of the student is declared where it is computed (metrics.py).
 """
 
+import math
 from dataclasses import dataclass, fields
 from typing import Literal, get_args
 
@@ -72,9 +73,14 @@ _PLAIN = (
     "individual.",
     "ledger_trials",
     "ledger_releases",
+    "ledger_unbounded",
     RECALL,
     *(f"data.{key}" for key in get_args(splits.SummaryKey)),
 )
+#: What an ε is of that depends on the votes.
+_OF_VOTES = ("exact", "exact_lower", "theorem", "ledger_released", "ledger_total")
+#: What is shown in place of such an ε of 0.
+NOBODY = "protects nobody"
 #: Every quantity by its dotted key in result.json. `RunResult.public` and
 #: `Epsilon.public` say which may be published.
 QUANTITIES = dict.fromkeys(_PLAIN, Quantity())
@@ -138,6 +144,14 @@ def quantity_of(key: str) -> Quantity:
         return Quantity(key.removeprefix("metrics."), tracked=True)  # of the user's own
     # A paper's value, and a curve of a run, are no keys of result.json.
     return {"epsilon": Quantity("ε"), "gap_above": Quantity(share=True)}.get(key, Quantity())
+
+
+def protects_nobody(key: str, value: object, published: object) -> bool:
+    """Return whether an ε of given votes is 0 where no finite one can be published.
+
+    By chance no label would change with one vote.
+    """
+    return key.removeprefix("epsilon.") in _OF_VOTES and value == 0 and published == math.inf
 
 
 def tracked_as(key: str) -> str:

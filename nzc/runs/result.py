@@ -18,7 +18,7 @@ from nzc.accounting.epsilon import Epsilon
 from nzc.data import splits
 from nzc.runs.layout import RESULT, flatten, with_infinity
 from nzc.runs.metrics import Metrics
-from nzc.runs.quantities import QUANTITIES, Stage, quantity_of, tracked_as
+from nzc.runs.quantities import QUANTITIES, Stage, protects_nobody, quantity_of, tracked_as
 from nzc.storage.files import write_private
 from nzc.teachers import base
 from nzc.types import Floats, Ints, StageLog
@@ -114,6 +114,7 @@ class RunResult:
     folder            of the run, which also has the student
     ledger_trials     trials of other runs, which `epsilon.ledger_released` does not count
     ledger_releases   releases of other runs, which it counts
+    ledger_unbounded  why `epsilon.ledger_total` is infinite, if it is
     learned_from      in words: which labels the student learned from
     grouped_by        what names the groups that are the unit of privacy
     moved_votes       in words: on which rows the votes may differ at neighbours
@@ -153,6 +154,7 @@ class RunResult:
     folder: Path | None = None
     ledger_trials: int | None = None
     ledger_releases: int | None = None
+    ledger_unbounded: str | None = None
     learned_from: str | None = None
     grouped_by: str | None = None
     moved_votes: str | None = None
@@ -170,7 +172,9 @@ class RunResult:
         Accuracies are of public rows and of the test split. How many records the groups have is
         private.
         """
-        hidden: dict[str, Any] = {"ledger_trials": None, "ledger_releases": None}
+        hidden: dict[str, Any] = {
+            key: None for key in ("ledger_trials", "ledger_releases", "ledger_unbounded")
+        }
         hidden["teachers"] = self.teachers | dict.fromkeys(self.teachers.keys() - {"count"})
         if self.data is not None:
             hidden["data"] = {**self.data, "digest": "private"}
@@ -235,7 +239,11 @@ def result_keys() -> list[str]:
 def tracked_figures(result: RunResult) -> dict[str, float | None]:
     """Return the numbers that a tracker records, by their names there."""
     record = with_infinity(flatten(result.as_dict()))
-    values = {tracked_as(key): value for key, value in record.items() if quantity_of(key).tracked}
+    published = result.epsilon.published
+    values = {}
+    for key, value in record.items():
+        if quantity_of(key).tracked and not protects_nobody(key, value, published):
+            values[tracked_as(key)] = value
     values["epsilon"] = result.epsilon.published
     values |= by_class("recall", result.metrics.recall)
     return values | by_class("epsilon_of", result.individual)

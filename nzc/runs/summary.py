@@ -1,14 +1,16 @@
 """What a person reads of a finished run: its table, a line, and the words at the tracker."""
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from rich.table import Column, Table
 
 from nzc.accounting.epsilon import SANITISED
+from nzc.labeling.ledger_entry import LedgerEntry, total_epsilon
 from nzc.labeling.randomness import SYSTEM
 from nzc.runs.formatting import EPSILONS, figure, heading, number, percent, short_mechanism, some
 from nzc.runs.metrics import Metrics, is_far_from_even
+from nzc.runs.quantities import NOBODY, protects_nobody
 from nzc.runs.result import RunResult
 
 #: Name, value and meaning.
@@ -130,13 +132,18 @@ def _costs(result: RunResult) -> Iterator[Row]:
         asked["audited"] = EPSILONS["audited"]
     if result.rng == SYSTEM and result.ledger_releases:
         asked["ledger_released"] = EPSILONS["ledger_released"]
+        if epsilon.ledger_released == math.inf:
+            asked["ledger_released"] = f"{result.ledger_unbounded}; private"
     rows = {"published": _published(result), "exact": _exact(result)}
     if len(asked) < 2:
         papers = "paper" if epsilon.claimed is None else "claimed"
         rows[papers] = EPSILONS[papers]
     for name, meaning in (rows | asked).items():
         value = getattr(epsilon, name)
-        if value is not None:
+        if protects_nobody(name, value, epsilon.published):
+            meaning = "by chance, no label would change with one vote; other votes have no finite ε"
+            yield heading(f"epsilon.{name}"), NOBODY, meaning
+        elif value is not None:
             yield heading(f"epsilon.{name}"), number(value, name), meaning
 
 
@@ -166,6 +173,17 @@ def _exact(result: RunResult) -> str:
     return f"{meaning}; private"
 
 
+def unbounded(entries: Sequence[LedgerEntry], delta: float) -> str:
+    """Return why entries of the ledger, of which the first is a run's own, have no finite ε."""
+    for entry in entries:
+        which = f"{short_mechanism(entry.description)} of {entry.recorded}"
+        if entry.neighbours != entries[0].neighbours:
+            return f"{which} protects something else ({entry.neighbours}), and such ε have no sum"
+        if total_epsilon([entry], delta) == math.inf:
+            return f"{which} has no finite ε"
+    return "what they use of δ exceeds it"
+
+
 def result_line(result: RunResult, name: str) -> str:
     """Return the result in one line, for the job `name` of a sweep."""
     return f"{name or _title(result)}: {describe(result)}"
@@ -178,6 +196,8 @@ def describe(result: RunResult) -> str:
         if share is not None:
             text += f"{whose} accuracy {percent(share)}; "
     epsilon = f"{number(result.epsilon.published)} at δ = {result.published_delta:g}"
+    if result.epsilon.published == math.inf:
+        epsilon = f"∞, which {NOBODY}"
     text += f"{result.answered:,} labels released; ε published {epsilon}, "
     return f"{text}unit of privacy: {result.unit}"
 
