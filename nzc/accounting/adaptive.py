@@ -40,6 +40,7 @@ _SHARE = 1e-3
 _OF_BLOCK = 1e-12
 _DEAR = 800.0  # nor is the Σμ² of its shifts larger: e^ℓ of its losses ℓ stays a number
 _WIDEST = 0.5  # the step of the grid is at most this
+_LESS, _LESS_SCREENED = 2, 10  # queries get a grid of their own if others are so much larger
 #: So many labels alone are composed without blocks, more than _BLOCK of them on a coarser grid.
 _ALONE = 2_000
 _MOST = 100_000  # more queries get another bound
@@ -200,7 +201,8 @@ def _by_induction(
     for (count, releases), number in zip(groups, blocks, strict=True):
         # Queries that show much less than others become laws on a grid of their own.
         shifts = _shifts(releases)
-        scale = max(shifts) if max(shifts) < largest / 10 else largest
+        less = _LESS_SCREENED if releases[0].kind in (Kind.BIT, Kind.SCREENED) else _LESS
+        scale = max(shifts) if max(shifts) < largest / less else largest
         own_step = min(_TIE * scale / cells, _WIDEST)
         laws, bit = _query(releases, scale, own_step, highest)
         if blocks != [1]:
