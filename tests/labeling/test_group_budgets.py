@@ -10,7 +10,7 @@ import brute
 import numpy as np
 import pandas as pd
 import pytest
-from conftest import Nzc, newest_folder
+from conftest import Nzc, newest_folder, state
 from numpy.random import default_rng
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy.optimize import brentq
@@ -211,6 +211,9 @@ def test_a_run_states_and_publishes_the_epsilon_of_each_group(
     publish_run(newest_folder(ran), Path("published"), name="clinic")
     assert json.loads(Path("published/privacy.json").read_text())["individual"] == own
     assert f"| careful | {own['careful']} |" in Path("published/README.md").read_text()
+    state(newest_folder(ran), ran.result | {"individual": own | {"careful": 0.1}})
+    with pytest.raises(library.InputError, match=r"individual.careful=0.1: must be at least"):
+        publish_run(newest_folder(ran), Path("less"), name="clinic")
 
 
 @pytest.mark.parametrize(

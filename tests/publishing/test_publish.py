@@ -6,11 +6,10 @@ import shutil
 import sqlite3
 from collections.abc import Callable, Iterator
 from functools import partial
-from hashlib import sha256
 from pathlib import Path
 
 import pytest
-from conftest import SMALL, VOTES, Command, Nzc, contents, newest_folder
+from conftest import SMALL, VOTES, Command, Nzc, contents, newest_folder, state
 
 from nzc.app.publish import publish_run as publish
 from nzc.validation import InputError
@@ -151,9 +150,6 @@ def test_a_published_epsilon_follows_from_the_configuration(
     assert {path.name for path in Path("published").iterdir()} == LABELS_ONLY
     record = json.loads((run / "result.json").read_text())
     record["epsilon"]["published"] *= 0.99
-    (run / "result.json").write_text(json.dumps(record))
-    digest = sha256((run / "result.json").read_bytes()).hexdigest()
-    stated = f"json_set(facts, '$.files.\"result.json\"', '{digest}')"
-    _in_ledger(Path(".nzc"), f"UPDATE runs SET id = '{digest}', facts = {stated}")
+    state(run, record)
     with pytest.raises(InputError, match=r"epsilon.published=.*follows from the configuration"):
         publish(run, Path("bad"))

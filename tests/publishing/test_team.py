@@ -9,6 +9,9 @@ import pandas as pd
 import pytest
 from conftest import VOTES, Command, Nzc, mlflow_client, tracked_runs
 
+from nzc.labeling.ledger import Ledger
+from nzc.labeling.totals import People
+
 pytestmark = pytest.mark.usefixtures("usual_umask")
 TABLE = [
     "dataset=table", "dataset.public=public.csv", "dataset.label=back", "dataset.group=patient",
@@ -54,9 +57,12 @@ def test_a_name_joins_runs_folders_and_experiments(
     nzc(*one)  # the ledger knows the name
     assert command("publish", "one", "out1")[0] == 0
 
-    other = [*TABLE, "dataset.private=some.csv", "hydra.run.dir=two"]
-    limited = [*other, named, "budget.total=2"]
+    some = [*TABLE, "dataset.private=some.csv", named]
+    nzc(*some, "hydra.run.dir=early")
+    limited = [*some, "hydra.run.dir=two", "budget.total=2"]
     nzc(*limited, "tracking=mlflow")
+    people = People(Ledger(Path(".nzc/ledger.db")), "", "hospital")
+    assert people.limit(None) == 2  # from the run on, before anything of it is published
     (run,) = tracked_runs()
     assert mlflow_client().get_experiment(run.info.experiment_id).name == "hospital"
 
@@ -71,6 +77,8 @@ def test_a_name_joins_runs_folders_and_experiments(
 
     late = nzc(*limited, code=2)
     assert late.out == "" and "budget.total=2.0: must be at least" in late.err
+    code, _, err = command("publish", "early", "out3")  # its own configuration has no limit
+    assert code == 2 and "budget.total=2.0: must be at least" in err
 
 
 def test_folders_of_a_team_share_a_ledger(
