@@ -12,8 +12,9 @@ from jinja2 import StrictUndefined, Template
 from scipy.special import expit
 
 from nzc.labeling.totals import Total
-from nzc.runs.formatting import number
+from nzc.runs.formatting import number, short_mechanism
 from nzc.runs.layout import LABELS, STUDENT_INPUT
+from nzc.runs.summary import contributors
 
 #: The keys of result.json that are published as they are.
 _FACTS = (
@@ -46,6 +47,8 @@ def statement(
     )
     readme = template.render(
         facts,
+        number=number,
+        short_mechanism=short_mechanism,
         files=list(released),
         about=json.loads(released.get(STUDENT_INPUT, "null")),
         shown=released[LABELS].decode().partition("\n")[0].split(","),
@@ -60,6 +63,7 @@ def statement(
 def _facts(result: dict[str, Any], name: str, total: Total) -> dict[str, Any]:
     """Return privacy.json."""
     epsilon = result["epsilon"]
+    count = result["teachers"]["count"]
     stated = {"published": epsilon["published"]}
     if epsilon["audited"] is not None:
         stated["audited"] = epsilon["audited"]
@@ -67,7 +71,8 @@ def _facts(result: dict[str, Any], name: str, total: Total) -> dict[str, Any]:
         "name": name,
         **{key: result.get(key) for key in _FACTS},
         "delta": float(epsilon.get("published_delta", result["delta"])),
-        "teachers": result["teachers"]["count"],
+        "teachers": count if result["voters"] == "teachers" else None,
+        "contributors": {"kind": contributors(result["voters"], result["unit"]), "count": count},
         "asked": sum(part["asked"] for part in result["rounds"]),
         "answered": result["answered"],
         "epsilon": stated,

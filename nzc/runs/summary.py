@@ -98,10 +98,7 @@ def _labels(result: RunResult) -> Iterator[Row]:
         if teachers["mean_accuracy"] is not None:
             shares = f"{percent(teachers['mean_accuracy'])} of their votes are right, and "
             shares += f"{percent(teachers['ensemble_accuracy'])} of their pluralities"
-        voters = result.voters
-        if voters == "sums":
-            voters = "groups" if result.unit == "group" else "records"
-        yield voters, f"{count:,}", shares
+        yield contributors(result.voters, result.unit), f"{count:,}", shares
     yield "labels", f"{result.answered:,}", _released_for(result)
     known = "of those released"
     if result.label_accuracy is None:
@@ -112,6 +109,13 @@ def _labels(result: RunResult) -> Iterator[Row]:
     if result.reinforced:
         own = "labels that the student gave itself, at no cost"
         yield "reinforced", f"{result.reinforced:,}", own
+
+
+def contributors(voters: str, unit: str) -> str:
+    """Return what the number `teachers.count` counts."""
+    if voters != "sums":
+        return voters
+    return "groups" if unit == "group" else "records"
 
 
 def _released_for(result: RunResult) -> str:

@@ -12,6 +12,7 @@ import pytest
 from conftest import SMALL, VOTES, Command, Nzc, contents, newest_folder, state
 
 from nzc.app.publish import publish_run as publish
+from nzc.runs.formatting import number
 from nzc.validation import InputError
 
 pytestmark = pytest.mark.usefixtures("usual_umask")
@@ -40,14 +41,16 @@ def test_a_released_folder_is_whole_and_open_to_all(nzc: Nzc, tmp_path: Path) ->
     assert set(privacy) == {  # no accuracy: true labels have no protection
         "name", "dataset", "mechanism", "student", "rng", "delta", "neighbours", "unit", "bound",
         "finished", "learned_from", "grouped_by", "moved_votes", "voters", "individual",
-        "teachers", "asked", "answered", "epsilon", "total", "public_files", "versions",
+        "teachers", "contributors", "asked", "answered", "epsilon", "total", "public_files",
+        "versions",
     }  # fmt: skip
     stated = {name: result["epsilon"][name] for name in ("published", "audited")}
     facts = {"epsilon": stated, "rng": "system", "delta": 1e-5, "answered": result["answered"]}
     facts["asked"] = result["queries"] - result["refused"]
     assert {key: privacy[key] for key in facts} == facts
     text = (dest / "README.md").read_text()
-    for fact in ("δ = 1e-05", "GNMax(sigma=15)", *map(str, stated.values())):
+    shown = [number(epsilon, name) for name, epsilon in stated.items()]
+    for fact in ("δ = 1e-05", "GNMax(sigma=15)", *shown):
         assert fact in text
 
     inside = {name.split("/data/")[-1]: data for name, data in contents(dest / "student.pt2")}

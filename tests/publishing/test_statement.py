@@ -3,6 +3,7 @@ student learned from.
 """
 
 import json
+import re
 from pathlib import Path
 
 import numpy as np
@@ -25,6 +26,7 @@ TABLE = [
 CELLS = [*LINEAR, "recipe=near_zero", *NPZ, "aggregator.gamma=2", "queries=6"]
 ANY = "any number of rows"
 TWO = "at most 2 asked rows"
+SUMS = ["recipe=near_zero_sums", "rng=system", *TEACHERS[2:], *TABLE[len(TREES) :]]
 #: Settings of a run, and what it says: unit of privacy, grouped by, rows on which votes move.
 KINDS = {
     "records": ([*NPZ, "dataset.path=plain.npz", *TREES], ("record", None, ANY)),
@@ -34,6 +36,10 @@ KINDS = {
         ("label", None, "one asked row"),
     ),
     "cells of groups": ([*CELLS, "dataset.path=grouped.npz"], ("group", "array `group`", TWO)),
+    "sums": (
+        [*SUMS, "aggregator.sigma=20", "dataset.group=patient_nbr", "dataset.id=visit"],
+        ("group", "column `patient_nbr`", "all numbers of the sums"),
+    ),
     "votes": ([*FILE, "rng=system"], ("teacher", None, ANY)),
 }
 
@@ -48,6 +54,7 @@ def _files(folder: Path) -> None:
     np.savez(folder / "grouped.npz", x=x, y=y, group=patients, role=role)
     np.savez(folder / "plain.npz", x=x, y=y, role=role)
     table = pd.DataFrame(x, columns=["a", "b", "c"]).assign(patient_nbr=patients, y=y)
+    table["visit"] = [f"V{row}" for row in range(300)]
     table[role == "private"].to_csv(folder / "private.csv", index=False)
     table[role != "private"].to_csv(folder / "public.csv", index=False)
     np.save(folder / "votes.npy", rng.multinomial(50, [0.8, 0.1, 0.1], 30))
@@ -74,8 +81,18 @@ def test_the_statement_is_of_what_ran(nzc: Nzc, tmp_path: Path, kind: str) -> No
     privacy = json.loads((published / "privacy.json").read_text())
     for record in (privacy, result):
         assert {key: record[key] for key in facts} == facts
-    text = " ".join((published / "README.md").read_text().split())
-    assert f"on {facts['moved_votes']}." in text
+    lines = (published / "README.md").read_text()
+    text = " ".join(lines.split())
+    assert not re.search(r"\d\.\d{6}|[a-z]  [a-z]|to\d|aboutpublic", lines)
+    assert (f"on {facts['moved_votes']}." in text) == (kind != "sums")
+    assert ("is about you" in text) == (kind != "votes")
+    assert ("names `id`" in text) == (kind == "sums")
+    kinds = {"votes": ("teachers", 50), "records": ("teachers", 6), "column": ("teachers", 6)}
+    who, count = kinds.get(kind, ("groups" if kind == "sums" else "records", 60))
+    if kind == "labels":
+        count = result["data"]["private"]
+    assert privacy["contributors"] == {"kind": who, "count": count}
+    assert privacy["teachers"] == (count if who == "teachers" else None)
     assert ("Features have no protection" in text) == (kind == "labels")
     assert ("nothing protects" in privacy["neighbours"]) == (kind == "labels")
     if kind == "labels":

@@ -11,6 +11,7 @@ from conftest import VOTES, Command, Nzc, mlflow_client, tracked_runs
 
 from nzc.labeling.ledger import Ledger
 from nzc.labeling.totals import People
+from nzc.runs.formatting import number
 
 pytestmark = pytest.mark.usefixtures("usual_umask")
 TABLE = [
@@ -73,7 +74,7 @@ def test_a_name_joins_runs_folders_and_experiments(
     total = {"folders": 2, "epsilon": pytest.approx(epsilon), "delta": 2e-5, "limit": 2}
     assert first["total"]["folders"] == 1 and second["total"] == total
     assert first["name"] == second["name"] == "hospital"
-    assert str(second["total"]["epsilon"]) in Path("out2/README.md").read_text()
+    assert f"ε = {number(epsilon)} and" in Path("out2/README.md").read_text()
 
     late = nzc(*limited, code=2)
     assert late.out == "" and "budget.total=2.0: must be at least" in late.err
