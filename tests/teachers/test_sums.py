@@ -4,9 +4,11 @@ from itertools import combinations, product
 
 import numpy as np
 import pytest
+import torch
 
 from nzc.labeling.sums import contrasts
 from nzc.mechanisms.noisy_sums import UNIT
+from nzc.representation.bounded import Bounded
 from nzc.teachers.sums import PrivateSums
 
 #: Features that lie as far apart as they can, one that is too long, and none.
@@ -68,6 +70,18 @@ def test_a_replaced_person_moves_the_sums_by_two_at_most(
     assert np.linalg.norm(matrices[:, None] - matrices, axis=2).max() / UNIT > 1.5
     last = _sums([*rest, persons[20]], most=most)  # the order of persons changes nothing
     assert (last.matrix(code).ravel() == matrices[20]).all()
+
+
+@pytest.mark.parametrize("odd", [np.nan, np.inf, -np.inf, 1e308])
+def test_a_row_of_no_finite_numbers_counts_as_zeros(odd: float) -> None:
+    """In the sums, and of the features that the published model computes."""
+    features = np.array([[1.0, 0.0], [odd, odd], [0.0, 1.0]])
+    zeros = np.array([[1.0, 0.0], [0.0, 0.0], [0.0, 1.0]])
+    sums, expected = (PrivateSums(rows, np.arange(3), 3) for rows in (features, zeros))
+    assert (sums.matrix(CODES[0]) == expected.matrix(CODES[0])).all()
+    bounded = Bounded(torch.nn.Flatten(), np.float32(features[::2]))
+    placed = bounded(torch.tensor(features, dtype=torch.float32)).numpy()
+    assert not placed[1].any() and np.linalg.norm(placed, axis=1).max() <= 1 + 1e-9
 
 
 def test_a_weight_counts_a_unit_more_often() -> None:
