@@ -295,7 +295,6 @@ class Trace:
     drawn: dict[tuple[int, ...], tuple[np.ndarray, bytes]] = field(default_factory=dict)
     releases: list[Release] = field(default_factory=list)
     charged: list[np.ndarray] = field(default_factory=lambda: [0 * ORDERS])
-    delta: float = 0.0
     #: Scales of exact noise, and what it was added to.
     exact: list[tuple[float, np.ndarray]] = field(default_factory=list)
     learned: list[object] = field(default_factory=list)
@@ -327,7 +326,6 @@ def _watch(patch: pytest.MonkeyPatch, now: Trace, first: Trace | None) -> None:
     def _(original: Any, ledger: RunLedger, key: str, cost: Cost, **about: Any) -> None:
         original(ledger, key, cost, **about)
         now.charged.append(cost.rdp(ORDERS))
-        now.delta += about.get("delta_cost", 0.0)
 
     @spy(ExactGenerator, "_decide")
     def _(original: Any, rng: Any, noise: ExactNoise, scores: np.ndarray, *rest: Any) -> Any:

@@ -42,6 +42,8 @@ def test_stable_spends_its_leak_from_delta():
     votes = np.array([[240, 10], [125, 125]] * 50)
     cost = nzc.Stable(80, 12).cost(votes, np.zeros(100, dtype=int))
     delta_cost = float(np.exp(log_ndtr(-80 / 12)))
+    # Every query uses its part of δ, answered or not.
+    assert nzc.Stable(80, 12).promise(100, 1).delta_cost == pytest.approx(100 * delta_cost)
     below, tight, loose = map(cost.epsilon, (99.9 * delta_cost, 101 * delta_cost, 1e-5))
     assert below.exact == below.data_independent == np.inf
     assert loose.exact < tight.exact < np.inf

@@ -69,26 +69,6 @@ def test_what_is_learned_has_the_noise_of_all_steps() -> None:
     assert learned.std() == pytest.approx(expected, rel=0.1)
 
 
-def test_equal_weights_leave_equal_folders_whatever_the_private_rows(
-    nzc: Nzc, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Features are prepared by public rows alone: a private row changes nothing but the weights."""
-    fixed = np.outer(np.arange(4), np.arange(3) + 1.0) % 7 - 3
-    monkeypatch.setattr(DPSGD, "learn", lambda *_: fixed)
-    rng = default_rng(0)
-    y = np.arange(300) % 3
-    x = 3 * np.eye(3)[y] + rng.normal(size=(300, 3))
-    role = np.repeat(["private", "public", "test"], [200, 70, 30])
-    written = []
-    for scale in (1, 100):
-        x[:200] *= scale
-        np.savez("rows.npz", x=x, y=y, role=role)
-        given = ["dataset=npz", "dataset.path=rows.npz", "dataset.classes=3", "budget.epsilon=1"]
-        nzc(*given, *QUICK, f"hydra.run.dir=run{scale}")
-        written.append(Path(f"run{scale}/predictions.csv").read_text())
-    assert written[0] == written[1]
-
-
 def test_a_baseline_has_the_same_promise_and_can_be_used(nzc: Nzc, command: Command) -> None:
     """Data, unit and ε are those of the run with labels.
 
