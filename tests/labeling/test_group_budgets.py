@@ -27,6 +27,7 @@ from nzc.labeling.group_budgets import shares, weigh, weights
 from nzc.labeling.query_selection import QuerySelection
 from nzc.mechanisms import Adjacency, NoisyArgmax, OwnCells
 from nzc.mechanisms.adjacency import SeveralVotes
+from nzc.runs.formatting import number
 from nzc.teachers.sharded import partition
 
 DELTA = 1e-3
@@ -210,7 +211,7 @@ def test_a_run_states_and_publishes_the_epsilon_of_each_group(
     assert least < own["careful"] <= 0.5 * (1 + 1e-9)
     publish_run(newest_folder(ran), Path("published"), name="clinic")
     assert json.loads(Path("published/privacy.json").read_text())["individual"] == own
-    assert f"| careful | {own['careful']} |" in Path("published/README.md").read_text()
+    assert f"| careful | {number(own['careful'])} |" in Path("published/README.md").read_text()
     state(newest_folder(ran), ran.result | {"individual": own | {"careful": 0.1}})
     with pytest.raises(library.InputError, match=r"individual.careful=0.1: must be at least"):
         publish_run(newest_folder(ran), Path("less"), name="clinic")

@@ -5,12 +5,14 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+import torch
 from conftest import Command, Nzc, newest_folder, tracked_runs
 from numpy.random import default_rng
 from scipy.stats import norm
+from torch import Tensor, nn
 
 from nzc.labeling.ledger import Ledger
-from nzc.runs.baseline import DPSGD, LARGEST_RATE, STEPS, gradients
+from nzc.runs.baseline import DPSGD, LARGEST_RATE, STEPS, Scaled, gradients
 
 QUICK = ["trainer.progress=false", "trainer.accelerator=cpu", "baseline=true"]
 
@@ -67,6 +69,21 @@ def test_what_is_learned_has_the_noise_of_all_steps() -> None:
     shares = np.minimum(1, (STEPS - np.arange(STEPS)) / (STEPS // 2))
     expected = rate * 2 * STEPS**0.5 / learner.mu * np.linalg.norm(shares)
     assert learned.std() == pytest.approx(expected, rel=0.1)
+
+
+def test_a_row_that_has_no_finite_place_has_no_features() -> None:
+    public = default_rng(0).uniform(1, 3, (50, 2)).astype(np.float32)
+    rows = torch.tensor([[0, 2], [2, 2], [torch.nan, 2], [3e38, 1]])
+    features = Scaled(Logarithm(), public)(rows).numpy()
+    assert features[:, -1] == pytest.approx(0.5) and np.isfinite(features).all()
+    assert np.linalg.norm(features[:, :-1], axis=1) == pytest.approx([0, 1, 0, 1])
+
+
+class Logarithm(nn.Module):
+    """A network of a user's own, whose place of a row may be infinite."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        return x.log()
 
 
 def test_a_baseline_has_the_same_promise_and_can_be_used(nzc: Nzc, command: Command) -> None:

@@ -9,9 +9,10 @@ import pytest
 from presets import build
 
 from nzc.accounting import Epsilon
+from nzc.labeling.ledger_entry import LedgerEntry
 from nzc.mechanisms import GroundTruth, NoisyArgmax
 from nzc.runs.result import RunResult
-from nzc.runs.summary import result_table
+from nzc.runs.summary import result_table, unbounded
 
 VOTES = np.array([[60, 40]])
 GNMAX = build("gnmax")
@@ -48,6 +49,14 @@ def _table(result: RunResult) -> dict[str, tuple[str, str]]:
     names, values, meanings = (column.cells for column in result_table(result).columns)
     lines = zip(map(str, names), map(str, values), map(str, meanings), strict=True)
     return {name: (value, meaning) for name, value, meaning in lines}
+
+
+def test_a_ledger_names_what_protects_something_else() -> None:
+    entries = []
+    for name in ("record", "label"):
+        facts = {"neighbours": name}
+        entries.append(LedgerEntry("d", name, np.full(1, 9.0), np.ones(1), b"", name, facts, "now"))
+    assert unbounded(entries, 1e-5).startswith("label of now protects something else (label)")
 
 
 @pytest.mark.parametrize("name", ["gnmax", "nzc", "confident", "counts", "ground_truth"])

@@ -6,7 +6,8 @@ import shutil
 import stat
 from pathlib import Path
 
-from conftest import FILE, Nzc, mlflow_client, tracked_runs
+import numpy as np
+from conftest import FILE, Command, Nzc, mlflow_client, tracked_runs
 from mlflow.utils.mlflow_tags import MLFLOW_PARENT_RUN_ID, MLFLOW_RUN_NOTE
 
 from nzc.runs.layout import PAGE
@@ -65,6 +66,23 @@ def test_a_sweep_has_a_table_a_page_and_a_parent_run(nzc: Nzc, histograms: Path)
     text = _text(folder)
     assert "did not finish (job 0: few)" in text
     assert f"was not started (job 1: {NAME})" in text
+
+
+def test_an_epsilon_of_0_beside_an_infinite_one_protects_nobody_on_any_screen(
+    nzc: Nzc, here: Path, command: Command
+) -> None:
+    """Clean votes that are far from a tie cost nothing; with them count labels of a tie."""
+    np.save("votes.npy", np.tile([240, 10, 0], (30, 1)))
+    clean = [*FILE, "dataset.name=p", "aggregator=plurality", "tracking=mlflow"]
+    shown = [nzc("--multirun", *clean).out, _text(next(Path("outputs").glob("*/*/*")))]
+    assert all("protects nobody" in screen and "0.000" not in screen for screen in shown)
+    metrics = tracked_runs()[-1].data.metrics
+    assert not any(name.startswith("epsilon") for name in metrics)
+    assert "0 at these votes alone" in command("store")[1]
+    np.save("votes.npy", [[125, 125, 0]])
+    nzc("--multirun", *clean)
+    text = _text(max(Path("outputs").glob("*/*/*")))
+    assert re.search(r"1 trials .* other runs, .* ∞: Plurality\(\) of 20.* has no finite ε", text)
 
 
 def _require_tracked() -> None:
