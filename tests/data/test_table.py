@@ -2,6 +2,7 @@
 are one line.
 """
 
+import csv
 import io
 import json
 import math
@@ -33,6 +34,7 @@ from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
 from nzc.app.publish import publish_run as publish
 from nzc.data import UNKNOWN, DataSplits
+from nzc.data.splits import SPLITS
 from nzc.data.table import Table
 from nzc.data.table_encoder import LIMIT, ColumnError, TableEncoder, read_table, texts
 from nzc.data.table_fit import doubts, fit_encoder
@@ -186,14 +188,51 @@ def test_a_student_reads_files_as_those_of_its_run(tmp_path: Path, encoding: str
     assert read.to_dict("list") == public.to_dict("list")
 
 
-def test_one_record_does_not_decide_how_a_private_file_is_read(files: Path) -> None:
-    rest = ["age", "admitted", "smoker", "country"]
-    before = _table(drop=rest).load()
-    for ward in (";;;;;;;;;;", "#", "\n\n\n", 'a "quote"', "Köln"):
-        _change("visits.csv", lambda table, ward=ward: table.assign(ward=[ward, *table.ward[1:]]))
-        after = _table(drop=rest).load()
-        assert_array_equal(before.private.x[1:], after.private.x[1:])
-        assert_array_equal(before.private.y, after.private.y)
+@pytest.mark.parametrize("second", ['"{}', '{}"'])
+@pytest.mark.parametrize(("key", "name"), [*zip(SPLITS, FILES_OF_SPLITS, strict=True)])
+def test_a_quotation_mark_takes_no_other_rows(
+    files: Path, plain: DataSplits, key: str, name: str, second: str
+) -> None:
+    lines = Path(name).read_text().splitlines()
+    lines[11] = f'"{lines[11]}'
+    visit, rest = lines[60].split(",", 1)
+    lines[60] = f"{second.format(visit)},{rest}"
+    Path(name).write_text("\n".join(lines))
+    with pytest.raises(InputError, match=f"^{key}=.* line 12 .*dataset.quoting=none"):
+        _table(test="test.csv").load()
+    assert _table(test="test.csv", quoting="none").load().digest == plain.digest
+
+
+#: Notes that hold line breaks and separators; the second is a poem.
+LETTERS = [
+    'Dear Sir,\nshe, aged 40, said: "no",\n\n"never"; 12" of\tit | off.\r\nYours, X',
+    "Roses are red,\nviolets are blue,\nsugar is sweet,\nand so are you",
+    '"\n"',
+    "\n;;;\n,,,,,\n",
+]
+
+
+@pytest.mark.parametrize("separator", [",", ";", "\t", "|"])
+@pytest.mark.parametrize("columns", [1, 2, 4])
+def test_letters_of_several_lines_are_read(tmp_path: Path, separator: str, columns: int) -> None:
+    table = pd.DataFrame({"a": LETTERS, "b": "b", "c": 12.5, "d": LETTERS[::-1]}, dtype=str)
+    table = table.iloc[:, :columns]
+    for rule in (csv.QUOTE_MINIMAL, csv.QUOTE_ALL):
+        table.to_csv(tmp_path / "letters.csv", sep=separator, quoting=rule, index=False)
+        (read,) = read_table(tmp_path / "letters.csv", 9, expected=["a"])
+        assert read.to_dict("list") == table.to_dict("list")
+
+
+def test_private_values_that_are_no_numbers_count_as_missing(files: Path) -> None:
+    digests = []
+    for value in ("about 3", None):
+        for name in ("visits.csv", "test.csv"):
+            _change(name, lambda table, value=value: table.assign(age=value, admitted=value))
+        digests.append(_table(test="test.csv").load().digest)
+    assert digests[0] == digests[1]
+    _change("new.csv", lambda table: table.assign(age=["about 3", "?", *table.age[2:]]))
+    (line,) = _table(columns={"age": "number"}).load().warnings
+    assert "column age: 2 of 120 values are no numbers" in line
 
 
 def test_a_class_group_or_id_may_have_a_name_that_is_missing_elsewhere(
