@@ -38,7 +38,6 @@ from nzc.types import Floats
 _BLOCK = 200
 _SHARE = 1e-3
 _OF_BLOCK = 1e-12
-_DEAR = 800.0  # nor is the Σμ² of its shifts larger: e^ℓ of its losses ℓ stays a number
 _WIDEST = 0.5  # the step of the grid is at most this
 _LESS, _LESS_SCREENED = 2, 10  # queries get a grid of their own if others are so much larger
 #: So many labels alone are composed without blocks, more than _BLOCK of them on a coarser grid.
@@ -60,18 +59,17 @@ class _Bound(NamedTuple):
     unit: float  # the size at which a bit at a tie has the loss of Gaussian noise at μ = 1
     largest: float  # larger sizes get another bound
     far: float  # what one adds to V at most, beside the laws that stand for it
-    loss: float = np.inf  # the largest privacy loss, in sizes
     bands: Callable[[float, float, float], list[Laws]] | None = None  # laws of labels; None: a bit
 
 
-_GAUSSIAN = _Bound(1.0, gaussian_argmax.LARGEST_MU, gaussian_argmax.FAR, bands=gaussian_argmax.bands)
+_GAUSSIAN = _Bound(1.0, gaussian_argmax.LARGEST_MU, gaussian_argmax.FAR, gaussian_argmax.bands)
 _BOUNDS = {
     Kind.LABEL: _GAUSSIAN,
     Kind.SCREENED: _GAUSSIAN,
-    Kind.LAPLACE: _Bound(_TIE, laplace_argmax.LARGEST, laplace_argmax.FAR, 2.0, laplace_argmax.bands),
+    Kind.LAPLACE: _Bound(_TIE, laplace_argmax.LARGEST, laplace_argmax.FAR, laplace_argmax.bands),
     Kind.BIT: _Bound(1.0, 2.0, 4 * 7e-16),  # step 1
-    Kind.FLIP: _Bound(_TIE / 2, LARGEST, 4 * 7e-16, 2.0),
-    Kind.RANGE: _Bound(2 * _TIE, LARGEST, 4 * 7e-16, 1.0),
+    Kind.FLIP: _Bound(_TIE / 2, LARGEST, 4 * 7e-16),
+    Kind.RANGE: _Bound(2 * _TIE, 12 * _TIE, 4 * 7e-16),
 }
 
 #: So many queries, and what each shows: a bit, a label, or a bit and a label where that passes.
@@ -93,7 +91,6 @@ def epsilon(
     queries = 0
     variance = 0.0
     far = 0.0
-    loss = 0.0
     for count, releases in groups:
         far_of_query = 0.0
         for hint in releases:
@@ -101,9 +98,8 @@ def epsilon(
             if hint.size > bound.largest:
                 return np.inf
             far_of_query += bound.far
-            loss += count * hint.size * bound.loss
         queries += count
-        variance += count * _variance(releases)
+        variance += count * np.sum(np.square(_shifts(releases)))
         far += count * far_of_query
     blocks = _blocks(groups, limit)
     left = delta * (1 - OF_DELTA) - far
@@ -111,9 +107,8 @@ def epsilon(
         left -= sum(blocks) * _OF_BLOCK
     if queries > _MOST or left < delta / 2:
         return np.inf
-    known = min(known, gaussian(float(np.sqrt(variance)), delta), loss)
-    largest = max(max(_shifts(releases)) for _, releases in groups)
-    if not 0 < known <= LARGEST * max(1.0, 4 * largest):
+    known = min(known, gaussian(float(np.sqrt(variance)), delta))
+    if not 0 < known <= LARGEST * max(1.0, 5 * _largest(groups)):
         return np.inf
     return _by_induction(groups, blocks, known, delta, left, limit)
 
@@ -154,15 +149,15 @@ def _shifts(releases: tuple[Hint, ...]) -> list[float]:
     return [hint.size / _BOUNDS[hint.kind].unit for hint in releases]
 
 
-def _variance(releases: tuple[Hint, ...]) -> float:
-    """Return the sum of their squares."""
-    return float(np.sum(np.square(_shifts(releases))))
+def _largest(groups: Sequence[Queries]) -> float:
+    """Return the largest shift."""
+    return max(max(_shifts(releases)) for _, releases in groups)
 
 
 def _is_whole(groups: tuple[Queries, ...], limit: Limit) -> bool:
     """Return whether these are labels alone, or a limit, few enough to do without blocks."""
     count, (hint, *_) = groups[0]
-    labels = limit != NO_LIMIT or hint.kind in (Kind.LABEL, Kind.LAPLACE)
+    labels = limit != NO_LIMIT or hint.kind in (Kind.LABEL, Kind.LAPLACE, Kind.FLIP)
     return len(groups) == 1 and labels and count <= _ALONE
 
 
@@ -170,10 +165,7 @@ def _blocks(groups: tuple[Queries, ...], limit: Limit) -> list[int]:
     """Return into how many blocks each group is divided; [1]: all are composed query by query."""
     if _is_whole(groups, limit):
         return [1]
-    return [
-        min(count, ceil(count * max(1 / _BLOCK, _variance(releases) / _DEAR)))
-        for count, releases in groups
-    ]
+    return [ceil(group[0] / _BLOCK * max(1.0, _largest([group]) ** 2 / 4)) for group in groups]
 
 
 def _by_induction(
@@ -185,12 +177,12 @@ def _by_induction(
     limit: Limit,
 ) -> float:
     """Return ε at what is `left` of δ; `known` is an upper bound, which sets the grid."""
-    largest = max(max(_shifts(releases)) for _, releases in groups)
+    largest = _largest(groups)
     cells = 8  # so many steps of the grid are the largest loss at a tie
     highest = np.inf
     if _is_whole(groups, limit):
-        queries = groups[0][0]
-        cells = 5 if queries > _BLOCK else 8
+        queries, (hint, *_) = groups[0]
+        cells = 5 if queries > _BLOCK and hint.kind is not Kind.FLIP else 8
         if limit == NO_LIMIT:
             highest = max(0.4, 15 / queries**0.5)
     step = min(_TIE * largest / cells, _WIDEST)
@@ -208,8 +200,7 @@ def _by_induction(
         if blocks != [1]:
             size = ceil(count / number)
             mu = np.hypot.reduce(shifts) * np.sqrt(size)
-            loss = size * sum(hint.size * _BOUNDS[hint.kind].loss for hint in releases)
-            reach = min(gaussian(mu, delta * _SHARE / sum(blocks)), loss) + 2 * scale
+            reach = min(gaussian(mu, delta * _SHARE / sum(blocks)), LARGEST) + 2 * scale
             block = _block(size, (laws, bit), limit, own_step, int(reach / own_step), step)
             value = induced(value, number, [block])
         else:

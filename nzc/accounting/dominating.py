@@ -124,6 +124,22 @@ def corners_of(p: Floats, e_a: Floats, e_b: Floats, used: Bools) -> tuple[Floats
     return rounded(raised[:, needed].T, p[::-1, ::-1][:, needed].T)
 
 
+def bent(
+    h: float, least: Floats | float, wide: Floats, tall: Floats, bounds: Floats, s: Floats
+) -> Floats:
+    """Return by how much p − s q exceeds its bilinear mean in cells, at most.
+
+    h        what p and q are apart in d
+    least    the largest 1 − s of each cell, and `s` its largest s
+    wide     Δd²/8 of each cell, and `tall` its Δv²/8
+    bounds   |F_dd|, |F_ddd|, |F_vv| and |F_vvd|: of all of it, where p is taken, and where q is
+    """
+    both, p, q = bounds[:, ::2]
+    error = np.maximum(s - 1, least) * both + s * h * bounds[0, 1::2]
+    in_d, in_v = np.minimum(error, p + s * q)
+    return wide * in_d + tall * in_v
+
+
 def _at_corners(cells: AnyArray) -> AnyArray:
     """Return for each corner the largest value of its cells."""
     padded = np.pad(cells, 1)

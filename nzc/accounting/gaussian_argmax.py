@@ -3,12 +3,12 @@
 Proof, and what its steps are: docs/proofs.md, "Labels with Gaussian noise". Noise is divided by σ.
 """
 
-from functools import lru_cache
+from functools import lru_cache, partial
 
 import numpy as np
 from scipy.special import ndtr
 
-from nzc.accounting.dominating import corners_of, curves_of, laws_of, merged, mirrored, ratios
+from nzc.accounting.dominating import bent, corners_of, curves_of, laws_of, merged, mirrored, ratios
 from nzc.accounting.induction import Laws
 from nzc.types import Floats
 
@@ -74,29 +74,22 @@ def _corners(mu: float) -> tuple[Floats, Floats]:
     q_a = np.vstack([q_a, over_q])
 
     left, right, low, high = np.broadcast_arrays(d[:-1, None], d[1:, None], v[:-1], v[1:])
-    here = _derivatives(left - mu / 2, right + mu / 2, low, high)
+    bounds = np.full((3, 4, *low.shape), np.inf)
+    bounds[0] = _derivatives(left - mu / 2, right + mu / 2, low, high)[:4]
     if mu <= _SMALL:
         log_ratio = mu * _derivatives(left - mu / 2, left - mu / 2, low, high)[4] / q_a[:-1, :-1]
         s_a = s_b = np.exp(log_ratio)  # p/q is at most this
-        ahead = behind = np.full(here.shape, np.inf)
     else:  # the largest s of line a, and of line b, in each cell
         s_a = (p_a / q_a)[:-1, :-1]
         s_c = (p_c / p_c[::-1])[:-1]
         s_b = np.minimum(s_a, np.maximum(s_c[:, :-1], s_c[:, 1:]))
-        ahead = _derivatives(left + mu / 2, right + mu / 2, low, high)
-        behind = _derivatives(left - mu / 2, right - mu / 2, low, high)
-    far = 1 - 1 / s_a[::-1]
-    wide = np.diff(d)[:, None] ** 2
-    tall = np.append(np.diff(v)[:-1], 0.0) ** 2  # the last row is exact up to `FAR`
-
-    def bent(here: Floats, p: Floats, q: Floats, s: Floats) -> Floats:
-        """Return the error of p − s q of an outcome in the cells."""
-        error = np.maximum(s - 1, far) * here[:2] + s * mu * here[2:4]
-        in_d, in_v = np.minimum(error, (p + s * q)[:2])
-        return (wide * in_d + tall * in_v) / 8
-
-    e_a = bent(here, ahead, behind, s_a)
-    e_b = bent(here[:, ::-1], behind[:, ::-1], ahead[:, ::-1], s_b)
+        for place, shift in ((1, mu / 2), (2, -mu / 2)):
+            bounds[place] = _derivatives(left + shift, right + shift, low, high)[:4]
+    wide = np.diff(d)[:, None] ** 2 / 8
+    tall = np.append(np.diff(v)[:-1], 0.0) ** 2 / 8  # the last row is exact up to `FAR`
+    error = partial(bent, mu, 1 - 1 / s_a[::-1], wide, tall)
+    e_a = error(bounds, s_a)
+    e_b = error(bounds[[0, 2, 1], :, ::-1], s_b)
     used = high >= _nearest(left - mu / 2, right + mu / 2) - _ROOT * _BELOW
     return corners_of(np.stack([p_a, p_c, q_a[::-1]]), e_a, e_b, used)
 
@@ -122,7 +115,7 @@ def _first(d: Floats, v: Floats) -> Floats:
 
 
 def _derivatives(left: Floats, right: Floats, low: Floats, high: Floats) -> Floats:
-    """Return bounds on |F_dd|, |F_vv|, |F_ddd|, |F_vvd| and F_d of F_a in cells.
+    """Return bounds on |F_dd|, |F_ddd|, |F_vv|, |F_vvd| and F_d of F_a in cells.
 
     They follow from the derivatives of step 3 of the proof; each factor of a term is bounded.
     """
@@ -144,7 +137,7 @@ def _derivatives(left: Floats, right: Floats, low: Floats, high: Floats) -> Floa
     third = ((curved(least_x, most_x) * edge + most_x * both) / _ROOT + most_d * both) / 2
     third_d = curved(least_d, most_d) * bell + third
     slope = bell + edge / _ROOT
-    return np.stack([most_d * bell + second, second, third_d, third, slope])
+    return np.stack([most_d * bell + second, third_d, second, third, slope])
 
 
 def _censored(mu: float, s: Floats) -> Floats:

@@ -4,13 +4,14 @@ Proof, and what its steps are: docs/proofs.md, "Labels with Laplace noise". Vote
 1/γ, h = γ.
 """
 
-from functools import lru_cache, reduce
+from functools import lru_cache, partial, reduce
 from itertools import pairwise, product
 from math import prod
 
 import numpy as np
 
 from nzc.accounting.dominating import (
+    bent,
     corners_of,
     curves_of,
     laws_of,
@@ -62,22 +63,15 @@ def _corners(h: float) -> tuple[Floats, Floats]:
         s_b = np.minimum(s_a, p_c[:-1, :-1] / p_c[:0:-1, 1:])
         ahead = _shifted(here, d, h / 2)
         behind = _shifted(here, d, -h / 2)
-    a, c = np.stack([here, ahead, behind], axis=1)
+    a, c = np.stack([np.exp(h) * here, ahead, behind], axis=1)
     b = a[[0, 2, 1], :, ::-1]
     wide = np.diff(d)[:, None] ** 2 / 8
     tall = _heights(v) ** 2 / 8
 
-    def bent(outcome: Floats, s: Floats) -> Floats:
-        """Return the error of p − s q of an outcome in the cells."""
-        away = np.maximum(s - 1, -np.expm1(-2 * h))
-        at, p, q = outcome[:, ::2]  # second derivatives, in d and in v
-        error = np.exp(h) * (away * at + s * h * outcome[0, 1::2])
-        in_d, in_v = np.minimum(error, p + s * q)
-        return wide * in_d + tall * in_v
-
+    error = partial(bent, h, -np.expm1(-2 * h), wide, tall)
     # Line a is p_a − s q_a; in both lines a rarer pair of outcomes may stand for the other one.
-    e_a = np.minimum(bent(a, s_a), bent(b, s_a) + bent(c, s_a))
-    e_b = np.minimum(bent(b, s_b), bent(a, s_b) + bent(c, s_b))
+    e_a = np.minimum(error(a, s_a), error(b, s_a) + error(c, s_a))
+    e_b = np.minimum(error(b, s_b), error(a, s_b) + error(c, s_b))
     nearest = np.minimum(abs(d[1:]), abs(d[:-1]))[:, None]
     used = (v[1:] >= nearest - below) & (nearest < (41 + below) / 2)
     return corners_of(np.stack([p_a, p_c, p_b]), e_a, e_b, used)
