@@ -205,7 +205,7 @@ def _by_induction(
             value = induced(value, number, [block])
         else:
             value = induced(value, count, laws, bit, limit)
-    return epsilon_of(value, grid, left)
+    return epsilon_of(value, grid, left) * (1 + 1e-9)
 
 
 def _query(
@@ -218,12 +218,12 @@ def _query(
     """
     laws: list[Laws] = []
     bit = None
-    for hint, shift in zip(releases, _shifts(releases), strict=True):
-        bands = _BOUNDS[hint.kind].bands
-        if bands is None:
+    for hint in releases:
+        bound = _BOUNDS[hint.kind]
+        if bound.bands is None:
             bit = _bit(hint.kind, max(hint.size, scale / 1e3), step)
         else:
-            laws = bands(max(hint.size, scale / 10 * hint.size / shift), step, highest)
+            laws = bound.bands(max(hint.size, scale / 10 * bound.unit), step, highest)
     return laws, bit
 
 
@@ -278,10 +278,9 @@ def _corners(kind: Kind, size: float) -> tuple[Floats, Floats]:
     The outcomes are the bit and its complement.
     """
     if kind is Kind.FLIP:
-        lead = np.array([-size, 0.0, size])
-        p = np.exp(-lead - size) / 2
-        q = np.exp(lead - size) / 2
-        return rounded(np.stack([1 - p, p]), np.stack([q, 1 - q]))
+        loser = np.exp([0.0, -size, -2 * size]) / 2
+        winner = 1 - loser
+        return rounded(np.stack([winner, loser]), np.stack([loser[::-1], winner[::-1]]))
     if kind is Kind.RANGE:
         t = np.linspace(size, 0, _TANGENTS)
         slope = np.exp(2 * t - size)

@@ -12,7 +12,15 @@ import numpy as np
 from scipy.linalg.blas import daxpy
 
 from nzc.accounting.exact import IMPOSSIBLE, Pairs, cores, error_of
-from nzc.accounting.induction import LARGEST, Laws, after_all, chord, induced, tails
+from nzc.accounting.induction import (
+    LARGEST,
+    Laws,
+    after_all,
+    chord,
+    epsilon_of,
+    induced,
+    tails,
+)
 from nzc.types import Floats, Ints
 
 #: So many neighbours of a query are kept by each of two orders; one law dominates the others.
@@ -107,13 +115,7 @@ def _upper(laws: list[Neighbours], delta: float, order: float, step: float, grid
     for law in laws:
         few = _few(_on_grid(law, step, min(len(grid), int(LARGEST / step))), step, order)
         value = induced(value, law.count, [few])
-    above = int(np.searchsorted(value, delta))
-    if above == 0:
-        return np.inf
-    if above == len(grid):
-        return 0.0
-    share = (delta - value[above - 1]) / (value[above] - value[above - 1])
-    return max(0.0, float(np.log(1 - share + share * np.exp(-step)) - grid[above - 1]))
+    return epsilon_of(value, grid, delta)
 
 
 def _on_grid(law: Neighbours, step: float, far: int) -> Laws:

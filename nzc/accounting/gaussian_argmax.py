@@ -33,7 +33,7 @@ def bands(mu: float, step: float, highest: float = np.inf) -> list[Laws]:
 
     `highest` is the largest β that decides how they are grouped (`merged`).
     """
-    reach = int((_REACH + max(0.0, mu - 0.5)) * mu / step)
+    reach = int(_REACH * mu / step)
     s = ratios(step, reach)
     curves = np.vstack([curves_of(*_corners(mu), s), _censored(mu, s)])
     offsets, p, infinite, _ = laws_of(merged(curves, s, mu, highest), s)
@@ -62,35 +62,37 @@ def _corners(mu: float) -> tuple[Floats, Floats]:
     v = np.concatenate([low_v, np.geomspace(2.5, _END, 12)[1:], [30.0]])  # 30 is ∞: Φ(−12) vanishes
     all_d, all_v = np.meshgrid(d, v, indexing="ij")
     x = (all_v + all_d) / _ROOT
-    half = mu / _ROOT / 2
-    p_c = ndtr(-x - half) * ndtr(half - x[::-1])
+    half = mu / 2
+    p_c = ndtr(-x - half / _ROOT) * ndtr(half / _ROOT - x[::-1])
     below = len(d) // 2 + 1
-    p_a = _first(all_d[:below] + mu / 2, all_v[:below])
-    q_a = _first(all_d[:below] - mu / 2, all_v[:below])
+    p_a = _first(all_d[:below] + half, all_v[:below])
+    q_a = _first(all_d[:below] - half, all_v[:below])
     # All outcomes sum to 1. For d > 0, F_a is above 1e-3, and b is known from −d.
     over_p = 1 - p_c[below:] - q_a[-2::-1]
     over_q = 1 - p_c[below - 2 :: -1] - p_a[-2::-1]
     p_a = np.vstack([p_a, over_p])
     q_a = np.vstack([q_a, over_q])
 
-    left, right, low, high = np.broadcast_arrays(d[:-1, None], d[1:, None], v[:-1], v[1:])
-    bounds = np.full((3, 4, *low.shape), np.inf)
-    bounds[0] = _derivatives(left - mu / 2, right + mu / 2, low, high)[:4]
+    left = d[:-1, None]
+    right = d[1:, None]
+    both = _derivatives(left - half, right + half, v)
+    ahead = behind = np.full(both.shape, np.inf)
     if mu <= _SMALL:
-        log_ratio = mu * _derivatives(left - mu / 2, left - mu / 2, low, high)[4] / q_a[:-1, :-1]
+        log_ratio = mu * _derivatives(left - half, left - half, v)[4] / q_a[:-1, :-1]
         s_a = s_b = np.exp(log_ratio)  # p/q is at most this
     else:  # the largest s of line a, and of line b, in each cell
         s_a = (p_a / q_a)[:-1, :-1]
         s_c = (p_c / p_c[::-1])[:-1]
         s_b = np.minimum(s_a, np.maximum(s_c[:, :-1], s_c[:, 1:]))
-        for place, shift in ((1, mu / 2), (2, -mu / 2)):
-            bounds[place] = _derivatives(left + shift, right + shift, low, high)[:4]
-    wide = np.diff(d)[:, None] ** 2 / 8
+        ahead = _derivatives(left + half, right + half, v)
+        behind = _derivatives(left - half, right - half, v)
+    bounds = np.stack([both, ahead, behind])[:, :4]
+    wide = (right - left) ** 2 / 8
     tall = np.append(np.diff(v)[:-1], 0.0) ** 2 / 8  # the last row is exact up to `FAR`
     error = partial(bent, mu, 1 - 1 / s_a[::-1], wide, tall)
     e_a = error(bounds, s_a)
     e_b = error(bounds[[0, 2, 1], :, ::-1], s_b)
-    used = high >= _nearest(left - mu / 2, right + mu / 2) - _ROOT * _BELOW
+    used = v[1:] >= _nearest(left - half, right + half) - _ROOT * _BELOW
     return corners_of(np.stack([p_a, p_c, q_a[::-1]]), e_a, e_b, used)
 
 
@@ -114,11 +116,13 @@ def _first(d: Floats, v: Floats) -> Floats:
     return half * ((_density(s - x[..., None]) * ndtr(s - y[..., None])) @ _WEIGHTS)
 
 
-def _derivatives(left: Floats, right: Floats, low: Floats, high: Floats) -> Floats:
-    """Return bounds on |F_dd|, |F_ddd|, |F_vv|, |F_vvd| and F_d of F_a in cells.
+def _derivatives(left: Floats, right: Floats, v: Floats) -> Floats:
+    """Return bounds on |F_dd|, |F_ddd|, |F_vv|, |F_vvd| and F_d of F_a in cells [5, d, v].
 
     They follow from the derivatives of step 3 of the proof; each factor of a term is bounded.
     """
+    low = v[:-1]
+    high = v[1:]
     x = (low + left) / _ROOT, (high + right) / _ROOT
     y = (low - right) / _ROOT, (high - left) / _ROOT
     least_d, most_d = _nearest(left, right), np.maximum(abs(left), abs(right))

@@ -119,8 +119,10 @@ def _earlier(value: Floats, laws: Sequence[Laws]) -> Floats:
 def epsilon_of(value: Floats, grid: Floats, delta: float) -> float:
     """Return ε with V(−ε) ≤ δ; inf: it is not on the grid."""
     above = int(np.searchsorted(value, delta))
-    if above in (0, len(grid)):
+    if above == 0:
         return np.inf
+    if above == len(grid):
+        return 0.0
     share = (delta - value[above - 1]) / (value[above] - value[above - 1])
     u = 1 - share + share * np.exp(grid[above - 1] - grid[above])
-    return max(0.0, float(np.log(u) - grid[above - 1]) * (1 + 1e-9))
+    return max(0.0, float(np.log(u) - grid[above - 1]))
