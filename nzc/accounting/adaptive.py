@@ -26,6 +26,7 @@ from nzc.accounting.induction import (
     Laws,
     Limit,
     after_all,
+    chord,
     epsilon_of,
     extended,
     induced,
@@ -38,7 +39,6 @@ from nzc.types import Floats
 _BLOCK = 200
 _SHARE = 1e-3
 _OF_BLOCK = 1e-12
-_WIDEST = 0.5  # the step of the grid is at most this
 _LESS, _LESS_SCREENED = 2, 10  # queries get a grid of their own if others are so much larger
 #: So many labels alone are composed without blocks, more than _BLOCK of them on a coarser grid.
 _ALONE = 2_000
@@ -185,7 +185,7 @@ def _by_induction(
         cells = 5 if queries > _BLOCK and hint.kind is not Kind.FLIP else 8
         if limit == NO_LIMIT:
             highest = max(0.4, 15 / queries**0.5)
-    step = min(_TIE * largest / cells, _WIDEST)
+    step = _TIE * largest / cells
     below = int((1.25 * known + 2 * largest) / step)
     above = int((0.35 * known + 4 * largest) / step)
     grid = step * np.arange(-below, above + 1.0)
@@ -195,7 +195,7 @@ def _by_induction(
         shifts = _shifts(releases)
         less = _LESS_SCREENED if releases[0].kind in (Kind.BIT, Kind.SCREENED) else _LESS
         scale = max(shifts) if max(shifts) < largest / less else largest
-        own_step = min(_TIE * scale / cells, _WIDEST)
+        own_step = _TIE * scale / cells
         laws, bit = _query(releases, scale, own_step, highest)
         if blocks != [1]:
             size = ceil(count / number)
@@ -254,11 +254,9 @@ def _block(
 def _bit(kind: Kind, size: float, step: float) -> Bit:
     """Return V before a bit, from V after a label and V without one."""
     p, q = _corners(kind, size)
-    loss = np.log(p / q) / step
-    offsets = np.floor(loss).astype(np.int64)
-    upward = -np.expm1((offsets - loss) * step) / -np.expm1(-step)  # a chord in e^−ℓ
-    low = (p * (1 - upward))[..., None]
-    high = (p * upward)[..., None]
+    offsets, share = chord(np.log(p / q), step)
+    low = (p * share)[..., None]
+    high = (p * (1 - share))[..., None]
     pad = int(np.abs(offsets).max()) + 1
 
     def before(answered: Floats, abstained: Floats) -> Floats:
