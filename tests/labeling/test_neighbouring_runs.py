@@ -392,10 +392,8 @@ def _told(release: Release, other: Release) -> np.ndarray:
     adjacency = mechanism.adjacency
     match adjacency:
         case Vectors():
-            distance = np.linalg.norm(apart)
-            assert distance <= 2 * UNIT * adjacency.weight
-            # The noise is for the farthest that may be.
             farthest = 2 * UNIT * adjacency.weight
+            assert np.linalg.norm(apart) <= farthest
             return np.tile(ORDERS * (farthest / release.std) ** 2 / 2, (2, 1))
         case OwnLabels():
             assert moved.sum() <= 2 and not apart.sum(axis=1).any()
