@@ -2,7 +2,6 @@
 are one line.
 """
 
-import csv
 import io
 import json
 import math
@@ -36,7 +35,7 @@ from nzc.app.publish import publish_run as publish
 from nzc.data import UNKNOWN, DataSplits
 from nzc.data.splits import SPLITS
 from nzc.data.table import Table
-from nzc.data.table_encoder import LIMIT, ColumnError, TableEncoder, read_table, texts
+from nzc.data.table_encoder import ColumnError, TableEncoder
 from nzc.data.table_fit import doubts, fit_encoder
 from nzc.students import StudentData
 from nzc.students.exported import _records as _records_of
@@ -150,6 +149,8 @@ def _ended(by: str) -> Callable[[str], str]:
     return lambda text: "".join(f"{row}{by}\n" for row in text.splitlines())
 
 
+#: A cell with line breaks, and separators as sentences have them.
+LETTER = '"Dear Sir,\nshe, aged 40, said: ""no"";\r\n""never"";\n12"" of it, a,b,c,d;e;f,\n"'
 #: How programs write a table, and the settings that it needs.
 FORMS = {
     "Excel": ({"sep": ";", "change": "sep=;\r\n{}".format, "lineterminator": "\r\n"}, {}),
@@ -159,6 +160,8 @@ FORMS = {
     "a line break": ({"sep": ";", "age": "age\r\nin years; or\n\n months"}, {}),
     "separators at the end": ({"sep": ";", "change": _ended(";;;")}, {}),
     "Windows": ({"encoding": "cp1252"}, {"encoding": "cp1252"}),
+    "letters": ({"change": lambda text: text.replace("Köln", LETTER)}, {}),
+    "letters;": ({"sep": ";", "change": lambda text: text.replace("Köln", LETTER)}, {}),
     "UTF-16": ({"encoding": "utf-16", "sep": "\t"}, {}),
 }
 
@@ -201,26 +204,6 @@ def test_a_quotation_mark_takes_no_other_rows(
     with pytest.raises(InputError, match=f"^{key}=.* line 12 .*dataset.quoting=none"):
         _table(test="test.csv").load()
     assert _table(test="test.csv", quoting="none").load().digest == plain.digest
-
-
-#: Notes that hold line breaks and separators; the second is a poem.
-LETTERS = [
-    'Dear Sir,\nshe, aged 40, said: "no",\n\n"never"; 12" of\tit | off.\r\nYours, X',
-    "Roses are red,\nviolets are blue,\nsugar is sweet,\nand so are you",
-    '"\n"',
-    "\n;;;\n,,,,,\n",
-]
-
-
-@pytest.mark.parametrize("separator", [",", ";", "\t", "|"])
-@pytest.mark.parametrize("columns", [1, 2, 4])
-def test_letters_of_several_lines_are_read(tmp_path: Path, separator: str, columns: int) -> None:
-    table = pd.DataFrame({"a": LETTERS, "b": "b", "c": 12.5, "d": LETTERS[::-1]}, dtype=str)
-    table = table.iloc[:, :columns]
-    for rule in (csv.QUOTE_MINIMAL, csv.QUOTE_ALL):
-        table.to_csv(tmp_path / "letters.csv", sep=separator, quoting=rule, index=False)
-        (read,) = read_table(tmp_path / "letters.csv", 9, expected=["a"])
-        assert read.to_dict("list") == table.to_dict("list")
 
 
 def test_private_values_that_are_no_numbers_count_as_missing(files: Path) -> None:
@@ -362,17 +345,6 @@ def test_rare_values_share_a_feature() -> None:
     assert (encoded.sum(axis=1) == 1).all()
 
 
-def test_nothing_is_fitted_on_private_rows(files: Path, plain: DataSplits) -> None:
-    records = pd.read_csv("visits.csv")
-    records.loc[5, ["age", "ward", "admitted"]] = [1e9, "nowhere", "1800-01-01"]
-    records.to_csv("visits.csv", index=False)
-    after = _table().load()
-    changed = (plain.private.x != after.private.x).any(axis=1)
-    assert np.flatnonzero(changed).tolist() == [5]
-    assert np.abs(after.private.x).max() <= LIMIT
-    assert_array_equal(plain.public.x, after.public.x)
-
-
 def test_kinds_of_columns_can_be_given(files: Path) -> None:
     encoder = _table(columns={"age": "category"}, drop=["smoker"], categories=5).load().encoder
     names = [name.partition("=")[0] for name in encoder.features]
@@ -390,83 +362,6 @@ def test_own_words_for_missing_values_and_decimal_commas(files: Path, plain: Dat
     assert splits.encoder is not None and "age missing" in splits.encoder.features
     new = pd.read_csv("new.csv", sep=";")
     assert_array_equal(splits.encoder.encode(new), splits.public.x)
-
-
-def _every_type(rows: int, odd: bool) -> pd.DataFrame:
-    """Columns of every type that a file may have.
-
-    odd  whether the first rows have values that pandas reads in another way in company
-    """
-    rng = default_rng(rows)
-    small = rng.integers(0, 300, rows)
-    day = pd.Timestamp("2020-01-01") + pd.to_timedelta(small, unit="D")
-    moment = day + pd.to_timedelta(2037.5 * np.arange(rows), unit="s")
-    real = rng.normal(size=rows)
-    columns = {
-        "iso": (
-            [*day.strftime("%Y-%m-%d")],
-            ["2021-01-01T00:00:00.000000001", "9999-12-31", "today"],
-        ),
-        "format": ([*day.strftime("%d/%m/%Y")], ["31/12/9999 0:00", "1/2/2020 10:00:00.123456789"]),
-        "time": ([*moment.strftime("%H.%M.%S")], ["24.00.00", "2 days 07:30:00", ""]),
-        "money": (
-            [f"{n / 8:.2f} €".replace(".", ",") for n in small],
-            ["(1.234,50) €", "\u22125€"],
-        ),
-        "plain": ([f"{n:.4f}" for n in real], ["18446744073709551616", "9007199254740993", "-0.0"]),
-        "ward": ([f"w{n % 5}" for n in small], [" ", "1.0", "TRUE", "-0"]),
-        "note": (_notes(rows, 0), ["", "1.0", "pain", "Knee"]),
-        "moment": ([*moment], [pd.Timestamp("2020-05-05 06:30"), None]),
-        "large": ([*rng.integers(2**53, 2**60, rows).tolist()], [2**53 + 1, -5]),
-        "real": ([*real], [-0.0, 0.0, 1.0, math.nan, 1e300]),
-        "flag": ([*(real > 0).tolist()], [None]),
-    }
-    for values, others in columns.values():
-        if odd:
-            values[: len(others)] = others
-    table = pd.DataFrame({name: values for name, (values, _) in columns.items()})
-    return table.assign(coded=table.ward.astype("category"))
-
-
-@pytest.mark.parametrize("ending", ["csv", "parquet"])
-def test_every_row_is_encoded_and_named_alike_alone_and_in_company(
-    tmp_path: Path, ending: str
-) -> None:
-    def file(table: pd.DataFrame) -> str:
-        path = str(tmp_path / f"table.{ending}")
-        table.to_csv(path, index=False) if ending == "csv" else table.to_parquet(path)
-        return path
-
-    def rows(path: str, chunk: int) -> list[list[Any]]:
-        """Return what is made of each row: two encodings, and the text of each cell."""
-        made: list[list[Any]] = []
-        for part in read_table(path, chunk):
-            encoded = [map(bytes, encoder.encode(part)) for encoder in encoders]
-            named = [texts(part[name]) for name in part]
-            made += map(list, zip(*encoded, *named, strict=True))
-        return made
-
-    public = next(read_table(file(_every_type(90, odd=False)), 90))
-    kinds = {
-        "iso": "date",
-        "format": "%d/%m/%Y",
-        "large": "number",
-        "time": "time",
-        "money": "comma",
-        "plain": "number",
-        "moment": "date",
-        "note": "text",
-    }
-    encoders = [
-        fit_encoder(public, kinds, 8),
-        fit_encoder(public, dict.fromkeys(public, "category"), 8),
-    ]
-    private = _every_type(10, odd=True)
-    path = file(private)
-    company = rows(path, 10)
-    assert rows(path, 1) == company
-    order = default_rng(0).permutation(10)
-    assert rows(file(private.iloc[order]), 7) == [company[row] for row in order]
 
 
 #: How the numbers -1234.5 and 999.25 are written, and the format that follows.
