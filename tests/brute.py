@@ -209,11 +209,11 @@ def moved(losses, value, loss):
     return np.interp(places, losses, value, left=value[0], right=1.0)
 
 
-def attacker(bits, labels, queries, delta, stated):
+def attacker(bits, labels, delta, stated):
     """ε of an adversary that chooses on a grid of losses: value iteration, from below.
 
-    bits, labels  pairs of probabilities under P and under Q [choices]; a label has two outcomes,
-                  and a bit decides whether there is one
+    bits    pairs of probabilities under P and under Q [choices] that there is a label
+    labels  such pairs of each query; a label has two outcomes
     """
     losses = np.arange(-1.4 * stated, 0.8 * stated, stated / 500)
     value = np.maximum(-np.expm1(-losses), 0.0)
@@ -222,7 +222,7 @@ def attacker(bits, labels, queries, delta, stated):
         rest = moved(losses, otherwise, np.log((1 - p) / (1 - q)))
         return (p[:, None] * moved(losses, value, np.log(p / q)) + (1 - p)[:, None] * rest).max(0)
 
-    for _ in range(queries):
-        after = np.max([value, *(chosen(p, q, value, value) for p, q in labels)], axis=0)
+    for pairs in labels:
+        after = np.max([value, *(chosen(p, q, value, value) for p, q in pairs)], axis=0)
         value = np.max([after, *(chosen(p, q, after, value) for p, q in bits)], axis=0)
     return -losses[np.searchsorted(value, delta)]

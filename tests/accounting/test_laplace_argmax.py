@@ -69,7 +69,7 @@ def test_the_bound_is_near_an_adversary(gamma, queries, most):
     p = below(lead + gamma)
     q = below(lead - gamma)
     stated = nzc.LNMax(gamma).worst_case_epsilon(queries, DELTA)
-    reached = attacker([], [(p, q), (q, p)], queries, DELTA, stated)
+    reached = attacker([], [[(p, q), (q, p)]] * queries, DELTA, stated)
     assert 1 <= stated / reached <= most
 
 
