@@ -100,9 +100,10 @@ def laplace_counts(gamma: float, queries: int, stated: float) -> float:
 
 
 def attacks(counts: list[int]) -> Iterator[Attack]:
-    made: list[tuple[NoisyArgmax, float]] = [(nzc.GNMax(sigma), sigma) for sigma in (20, 40, 200)]
+    sigmas = (1, 2.25, 5, 20, 40, 200)
+    made: list[tuple[NoisyArgmax, float]] = [(nzc.GNMax(sigma), sigma) for sigma in sigmas]
     scaled = product((nzc.LNMax, nzc.Gumbel, nzc.PermuteAndFlip), (0.02, 0.1, 0.5))
-    made += [(kind(gamma), 1 / gamma) for kind, gamma in scaled]
+    made += [(kind(gamma), 1 / gamma) for kind, gamma in (*scaled, (nzc.PermuteAndFlip, 2.0))]
     made += [
         (nzc.Confident(BASE, *both), both[1]) for both in ((150, 40), (40, 40), (30, 60), (300, 20))
     ]

@@ -34,12 +34,13 @@ from nzc.accounting.induction import (
 from nzc.accounting.kinds import Hint, Kind
 from nzc.types import Floats
 
-#: A block has at most so many queries. Its law keeps losses up to ε at this share of δ, divided by
-#: the blocks, and adds so much to V by rounding.
+#: A block has at most so many queries, fewer where shifts are above 2. Its law keeps losses up to ε
+#: at this share of δ, divided by the blocks, and adds so much to V by rounding.
 _BLOCK = 200
 _SHARE = 1e-3
 _OF_BLOCK = 1e-12
-_LESS, _LESS_SCREENED = 2, 10  # queries get a grid of their own if others are so much larger
+#: Queries, and screens, get a grid of their own where others have so much larger shifts.
+_LESS, _LESS_SCREENED = 2, 10
 #: So many labels alone are composed without blocks, more than _BLOCK of them on a coarser grid.
 _ALONE = 2_000
 _MOST = 100_000  # more queries get another bound
@@ -68,7 +69,7 @@ _BOUNDS = {
     Kind.SCREENED: _GAUSSIAN,
     Kind.LAPLACE: _Bound(_TIE, laplace_argmax.LARGEST, laplace_argmax.FAR, laplace_argmax.bands),
     Kind.BIT: _Bound(1.0, 2.0, 4 * 7e-16),  # step 1
-    Kind.FLIP: _Bound(_TIE / 2, LARGEST, 4 * 7e-16),
+    Kind.FLIP: _Bound(_TIE / 2, 14 * _TIE, 4 * 7e-16),
     Kind.RANGE: _Bound(2 * _TIE, 12 * _TIE, 4 * 7e-16),
 }
 
@@ -157,8 +158,9 @@ def _largest(groups: Sequence[Queries]) -> float:
 def _is_whole(groups: tuple[Queries, ...], limit: Limit) -> bool:
     """Return whether these are labels alone, or a limit, few enough to do without blocks."""
     count, (hint, *_) = groups[0]
-    labels = limit != NO_LIMIT or hint.kind in (Kind.LABEL, Kind.LAPLACE, Kind.FLIP)
-    return len(groups) == 1 and labels and count <= _ALONE
+    labels = limit != NO_LIMIT or hint.kind in (Kind.LABEL, Kind.LAPLACE)
+    few = _ALONE if labels else _BLOCK * (hint.kind is Kind.FLIP)
+    return len(groups) == 1 and count <= few
 
 
 def _blocks(groups: tuple[Queries, ...], limit: Limit) -> list[int]:
@@ -181,8 +183,8 @@ def _by_induction(
     cells = 8  # so many steps of the grid are the largest loss at a tie
     highest = np.inf
     if _is_whole(groups, limit):
-        queries, (hint, *_) = groups[0]
-        cells = 5 if queries > _BLOCK and hint.kind is not Kind.FLIP else 8
+        queries = groups[0][0]
+        cells = 5 if queries > _BLOCK else 8
         if limit == NO_LIMIT:
             highest = max(0.4, 15 / queries**0.5)
     step = _TIE * largest / cells

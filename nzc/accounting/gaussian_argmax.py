@@ -12,13 +12,12 @@ from nzc.accounting.dominating import bent, corners_of, curves_of, laws_of, merg
 from nzc.accounting.induction import Laws
 from nzc.types import Floats
 
-_SMALL = 0.3
+_SMALL = 0.3  # up to this μ the errors of cells follow from third derivatives alone
 LARGEST_MU = 4.0  # a larger μ gets the ε of the noisy histograms
 #: Means this far below the threshold are censored; larger |d| and v are far away.
 _BELOW = 3.0
 _END = 8.0
-#: What far pairs and rounded masses add to V per query: 2 (Φ(−7.75) + Φ(−8.1)) + Φ(−8) for μ ≤ 0.5,
-#: and 1e-14.
+#: What far pairs and rounded masses add to V per query: 2 (Φ(−7.75) + Φ(−8.1)) + Φ(−8), and 1e-14.
 FAR = 3e-14
 _REACH = 9.5  # the largest finite loss in units of μ
 #: Laws with losses up to these, in units of μ, are multiplied together.
@@ -64,12 +63,13 @@ def _corners(mu: float) -> tuple[Floats, Floats]:
     x = (all_v + all_d) / _ROOT
     half = mu / 2
     p_c = ndtr(-x - half / _ROOT) * ndtr(half / _ROOT - x[::-1])
-    below = len(d) // 2 + 1
+    below = np.searchsorted(d, half, side="right")
     p_a = _first(all_d[:below] + half, all_v[:below])
     q_a = _first(all_d[:below] - half, all_v[:below])
-    # All outcomes sum to 1. For d > 0, F_a is above 1e-3, and b is known from −d.
-    over_p = 1 - p_c[below:] - q_a[-2::-1]
-    over_q = 1 - p_c[below - 2 :: -1] - p_a[-2::-1]
+    # All outcomes sum to 1. For d > μ/2, both F_a are above 1e-3, and b is known from −d.
+    above = len(d) - below
+    over_p = 1 - p_c[below:] - q_a[:above][::-1]
+    over_q = 1 - p_c[:above][::-1] - p_a[:above][::-1]
     p_a = np.vstack([p_a, over_p])
     q_a = np.vstack([q_a, over_q])
 
