@@ -30,7 +30,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import redirect_stderr, suppress
 from dataclasses import asdict, dataclass
 from difflib import unified_diff
-from functools import cache
+from functools import cache, partial
 from hashlib import sha1, sha256
 from io import StringIO
 from itertools import chain
@@ -49,6 +49,7 @@ import nzc
 from nzc.app.config import compose_run
 from nzc.runs.formatting import is_share, number, percent, some
 from nzc.runs.layout import FIGURES, RESULT, as_typed, read_overrides
+from nzc.runs.quantities import NOBODY, protects_nobody
 from nzc.runs.result import now, result_keys, versions
 from nzc.sweeps.table import NOTHING, Sweep, cell
 from nzc.validation import InputError, from_pydantic
@@ -383,6 +384,9 @@ def figure_of(key: str, runs: DataFrame) -> str:
     value = runs[key].iloc[0]
     measured = key.removeprefix("paper.")
     if measured == key:
+        published = runs.get("epsilon.published", runs[key])
+        if all(map(partial(protects_nobody, key), runs[key], published)):
+            return NOBODY
         return cell(key, runs[key])
     if value is None:
         return NOTHING
