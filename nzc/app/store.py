@@ -109,11 +109,6 @@ def _require(yes: bool) -> None:
         raise InputError("--yes", False, "must be given to do so with what is listed above")
 
 
-def _starts(digests: Iterable[str]) -> list[str]:
-    """Return what the tables show of digests."""
-    return sorted(digest[:8] for digest in digests)
-
-
 def _show(title: str, rows: Sequence[_Row]) -> None:
     """Show a table with a line for each row, which has its values by the names of the columns."""
     table = Table(title=title, title_style="bold")
@@ -163,10 +158,12 @@ def _show_ledger(ledger: Ledger, delta: float) -> None:
     for datasets in populations:
         costs = [entry for entry in entries if entry.dataset in datasets]
         releases = [entry for entry in costs if entry.kind == RELEASE]
-        of_people = set().union(*(names.get(digest, ()) for digest in datasets))
+        called = sorted(digest[:8] for digest in datasets)
+        for digest in sorted(datasets):
+            called += sorted(names.get(digest, ()))
         rows.append(
             {
-                "data, and names": ", ".join([*_starts(datasets), *sorted(of_people)]),
+                "data, and names": ", ".join(dict.fromkeys(called)),
                 "releases": len(releases),
                 f"ε of all releases, δ = {delta:g}": _epsilon(releases, delta),
                 "trials": len(costs) - len(releases),

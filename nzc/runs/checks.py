@@ -121,7 +121,8 @@ def prepare(parts: RunComponents) -> PreparedRun:
     session = _session(parts, splits, shape)
     if parts.baseline:
         _check_baseline(parts, splits, session)
-    _check_trainer(parts)
+    if parts.trainer.own:
+        parts.trainer.check()
     _check_learners(parts, splits)
     _check_metrics(parts, splits, shape)
     warnings: list[str] = []
@@ -238,12 +239,6 @@ def _check_baseline(parts: RunComponents, splits: DataSplits, session: LabelingS
     if not parts.teachers.needs_dataset or not np.isfinite(session.promise.epsilon):
         allowed = "must be false unless there are private records, and labels with a finite ε"
         raise InputError("baseline", True, allowed)
-
-
-def _check_trainer(parts: RunComponents) -> None:
-    """Check the user's options of Lightning; a line says where it trains nothing with them."""
-    if parts.trainer.own:
-        parts.trainer.check()
 
 
 def _check_learners(parts: RunComponents, splits: DataSplits) -> None:

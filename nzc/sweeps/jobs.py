@@ -18,6 +18,7 @@ from nzc.runs.layout import (
     read_overrides,
     with_infinity,
 )
+from nzc.runs.quantities import NOBODY, protects_nobody
 from nzc.sweeps.spec import SweepRow
 from nzc.validation import masked, masked_tree
 
@@ -90,7 +91,10 @@ def read_jobs(folder: Path, keys: Sequence[str] = ()) -> "DataFrame":
 
 
 def _result(folder: Path, row: SweepRow, keys: Sequence[str]) -> dict[str, Any]:
-    """Return the result of a job, the paper's values, and settings among `keys`."""
+    """Return the result of a job, the paper's values, and settings among `keys`.
+
+    In place of an ε that protects nobody stands a text.
+    """
     text = (folder / RESULT).read_text(encoding="utf-8")
     result = flatten(json.loads(text, object_hook=with_infinity))
     config = OmegaConf.load(folder / ".hydra" / "config.yaml")
@@ -101,6 +105,9 @@ def _result(folder: Path, row: SweepRow, keys: Sequence[str]) -> dict[str, Any]:
                 result[key] = value
     for key, value in row.paper.items():
         result[f"paper.{key}"] = value
+    for key in result:
+        if protects_nobody(key, result[key], result["epsilon.published"]):
+            result[key] = NOBODY
     return result
 
 

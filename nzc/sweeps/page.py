@@ -10,7 +10,6 @@ from typing import Any
 
 import pandas
 from jinja2 import StrictUndefined, Template
-from pandas import DataFrame
 
 from nzc.runs.formatting import EPSILONS, heading, number
 from nzc.runs.layout import FIGURES, PAGE, as_typed
@@ -28,19 +27,12 @@ _MOST = 8000  # characters of a description; MLflow accepts no more
 
 def write_page(sweep: Sweep) -> Path:
     """Write report.html into the folder of a sweep. It is private, because it shows exact ε."""
-    jobs = _records(sweep.jobs)
-    done = _records(sweep.done)
     typed = sweep.config.hydra.overrides
     images = {}
     for figure in sweep.spec.figures:
         path = sweep.folder / FIGURES / f"{figure.name}.svg"
         if path.is_file():
             images[caption_of(figure)] = b64encode(path.read_bytes()).decode()
-    shown = {title.partition(":")[0] for title in sweep.table.headings}
-    epsilons = {}
-    for name, meaning in EPSILONS.items():
-        if heading(f"epsilon.{name}") in shown:
-            epsilons[name] = meaning
     template = Template(
         (Path(__file__).parent / "page.html").read_text(encoding="utf-8"),
         autoescape=True,
@@ -50,25 +42,18 @@ def write_page(sweep: Sweep) -> Path:
         finalize=lambda value: masked(value) if type(value) is str else value,
     )
     page = template.render(
-        title=sweep.name,
+        sweep=sweep,
         spec=sweep.spec,
-        command=_command([*as_typed(typed.hydra), *as_typed(typed.task)]),
-        jobs=jobs,
-        done=sorted(done, key=lambda job: str(job["finished"])),
         table=sweep.table,
-        epsilons=epsilons,
+        command=_command([*as_typed(typed.hydra), *as_typed(typed.task)]),
+        done=sweep.done.where(sweep.done.notna(), None).to_dict("records"),
+        epsilons=EPSILONS,
         heading=heading,
-        deltas=sorted({f"{job['delta']:g}" for job in done}),
         images=images,
         number=number,
         written=f"{now()[:16].replace('T', ' ')} UTC by nzc {__version__}",
     )
     return write_private(sweep.folder / PAGE, page)
-
-
-def _records(jobs: DataFrame) -> list[dict[str, Any]]:
-    records: list[dict[str, Any]] = jobs.where(jobs.notna(), None).to_dict("records")
-    return records
 
 
 def _command(overrides: Iterable[str]) -> str:

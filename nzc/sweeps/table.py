@@ -19,7 +19,7 @@ from rich.text import Text
 from nzc.runs.formatting import EPSILONS, figure, heading, is_share, percent, some
 from nzc.runs.layout import SWEEP, TABLE_CSV
 from nzc.runs.metrics import RECALL, Metrics, unequal_classes
-from nzc.runs.quantities import NOBODY, protects_nobody
+from nzc.runs.quantities import NOBODY
 from nzc.storage.files import write_private
 from nzc.sweeps.jobs import read_jobs
 from nzc.sweeps.spec import name_of, spec_of
@@ -45,24 +45,14 @@ class Sweep:
         self.name = name_of(self.config)
         self.spec = spec_of(self.config)
         self.jobs = read_jobs(folder, list(chain.from_iterable(self.spec.keys.values())))
-        self.shown = _shown(self.jobs)
-        self.done = self.shown[self.jobs["error"].isna()]
+        self.done = self.jobs[self.jobs["error"].isna()]
 
     @cached_property
     def table(self) -> "SweepTable":
         drawn: list[str] = []
         for asked in self.spec.figures:
             drawn += asked.y
-        return SweepTable(self.shown, drawn, self.spec.columns, self.name)
-
-
-def _shown(jobs: DataFrame) -> DataFrame:
-    """Return the jobs with a text in place of each ε that protects nobody."""
-    shown = jobs.copy()
-    for key in jobs.filter(regex=r"^epsilon\."):
-        pairs = zip(jobs[key], jobs["epsilon.published"], strict=True)
-        shown[key] = jobs[key].mask([protects_nobody(key, *pair) for pair in pairs], NOBODY)
-    return shown
+        return SweepTable(self.jobs, drawn, self.spec.columns, self.name)
 
 
 class SweepTable:
@@ -180,7 +170,7 @@ def write_csv(folder: Path, jobs: DataFrame) -> None:
     lines = jobs[["job", "name"]].assign(failure=jobs["error"])
     settings = DataFrame(list(map(_by_key, jobs["overrides"])), index=jobs.index)
     hidden = ["job", "name", "folder", "run", "row", "overrides", "error"]
-    results = jobs.drop(columns=[*hidden, *jobs.filter(regex=r"^paper\.")])
+    results = jobs.replace(NOBODY, 0.0).drop(columns=[*hidden, *jobs.filter(regex=r"^paper\.")])
     if "warnings" in results:
         results["warnings"] = results["warnings"].map(" | ".join, na_action="ignore")
     results = results.loc[:, ~results.map(lambda value: isinstance(value, list)).any()]
