@@ -33,7 +33,7 @@ from nzc.runs.layout import (
     SWEEP,
 )
 from nzc.runs.outputs import student_code
-from nzc.runs.publishable import name_of_people, own_names, require_publishable
+from nzc.runs.publishable import own_names, require_name, require_publishable
 from nzc.validation import InputError, in_a_line
 
 _CONFIGURATION = (".hydra/config.yaml", ".hydra/hydra.yaml")
@@ -84,7 +84,7 @@ def publish(
     dataset, facts, entries = _recorded(ledger, run, digest)
     _require_enough(run, promise_of(facts["sizes"]), entries)
     own = own_names(run.config.dataset, run.result["dataset"])
-    name = name_of_people("--name", name, ledger.names().get(dataset, own))
+    name = require_name("--name", name, ledger.names().get(dataset, own))
     ledger.name(dataset, name)
     given = OmegaConf.select(run.config, "budget.total")
     if given is not None:
@@ -156,15 +156,14 @@ def _require_enough(run: FinishedRun, promise: Promise, entries: list[LedgerEntr
     sanitised = None
     if promise.plan is not None:  # then it was drawn, and only the ledger knows it
         sanitised = float(np.frombuffer(entries[-1].labels)[0])
-    stated = {"epsilon.published": run.promised[0]}
-    least = {"epsilon.published": promise.published(sanitised)}
+    pairs = {"epsilon.published": (run.promised[0], promise.published(sanitised))}
     for group, epsilon in promise.individual.items():
-        stated[f"individual.{group}"] = (run.result.get("individual") or {}).get(group, 0)
-        least[f"individual.{group}"] = epsilon
-    for key, epsilon in least.items():
-        if not epsilon * (1 - 1e-9) <= stated[key] < math.inf:
-            allowed = f"must be at least {epsilon:.6g}, which follows from the configuration"
-            raise InputError(key, stated[key], allowed)
+        stated = (run.result.get("individual") or {}).get(group, 0)
+        pairs[f"individual.{group}"] = (stated, epsilon)
+    for key, (stated, least) in pairs.items():
+        if not least * (1 - 1e-9) <= stated < math.inf:
+            allowed = f"must be at least {least:.6g}, which follows from the configuration"
+            raise InputError(key, stated, allowed)
 
 
 def _contents(run: FinishedRun, name: str, total: Total) -> dict[str, bytes]:

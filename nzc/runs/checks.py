@@ -24,7 +24,7 @@ from nzc.planning.expected import (
 )
 from nzc.representation import Representation
 from nzc.runs.own_metric import OwnMetric
-from nzc.runs.publishable import name_of_people, require_publishable
+from nzc.runs.publishable import require_name, require_publishable
 from nzc.storage.predictions import PredictionStore
 from nzc.students import Student
 from nzc.teachers import Teachers
@@ -92,16 +92,14 @@ class PreparedRun:
         """
         parts = self.parts
         ledger = self.session.ledger
-        epsilon = self.session.promise.epsilon
         undeclared = self.splits.undeclared_classes
-        otherwise = "; or rng=seeded, where nothing is to be published"
         if not private:
-            otherwise = "; or tracking.private=true"
             undeclared = undeclared and "[no,yes]"
-        require_publishable(ledger.rng, epsilon, undeclared, parts.baseline, otherwise)
-        known = ledger.ledger.names() if ledger.path.exists() else {}
-        named = known.get(ledger.dataset, parts.own_names)
-        name_of_people("dataset.name", parts.data_name, named, otherwise)
+        epsilon = self.session.promise.epsilon
+        require_publishable(ledger.rng, epsilon, undeclared, parts.baseline)
+        names = ledger.ledger.names() if ledger.path.exists() else {}
+        known = names.get(ledger.dataset, parts.own_names)
+        require_name("dataset.name", parts.data_name, known)
 
 
 def prepare(parts: RunComponents) -> PreparedRun:
@@ -161,20 +159,20 @@ def _needs_places(parts: RunComponents) -> bool:
         raise InputError("student", parts.names["student"], allowed)
     if isinstance(parts.policy.mechanism, NoisySums) and not parts.baseline:
         _check_sums(parts)
-    users = []
+    user = None
     if parts.teachers.needs_embedding:
-        users.append("these teachers")
-    if parts.policy.selection.choice == REPRESENTATIVE:
-        users.append(f"query_choice={REPRESENTATIVE}")
-    if student is not None and student.spread > 0:
-        users.append("student.spread")
-    if users and parts.dataset is None:
-        allowed = f"must be a dataset for {users[0]}; query_choice=first needs none"
+        user = "these teachers"
+    elif parts.policy.selection.choice == REPRESENTATIVE:
+        user = f"query_choice={REPRESENTATIVE}"
+    elif student is not None and student.spread > 0:
+        user = "student.spread"
+    if user and parts.dataset is None:
+        allowed = f"must be a dataset for {user}; query_choice=first needs none"
         raise InputError("dataset", "none", allowed)
-    if users and parts.representation is None:
-        allowed = f"must be auto, spectral or another one for {users[0]}"
+    if user and parts.representation is None:
+        allowed = f"must be auto, spectral or another one for {user}"
         raise InputError("representation", "none", allowed)
-    return bool(users) or parts.baseline
+    return user is not None or parts.baseline
 
 
 def _check_sums(parts: RunComponents) -> None:

@@ -8,30 +8,44 @@ from typing import Any
 from nzc.labeling.randomness import SYSTEM
 from nzc.validation import InputError
 
+_ELSE = "(or type rng=seeded, and not tracking.private=false: then nothing can be published)"
 
-def require_publishable(
-    rng: str, epsilon: Any, undeclared: str | None, baseline: object, otherwise: str = ""
-) -> None:
+
+def require_publishable(rng: str, epsilon: Any, undeclared: str | None, baseline: bool) -> None:
     """Raise InputError where what is published would tell more of private records than ε says.
 
     epsilon     of the run, or "inf"
     undeclared  what to type for classes that private labels alone decide; None: there are none
-    otherwise   what else the user may type
     """
     if baseline:
-        allowed = "must be false: a baseline is there to compare, and is not published"
-        raise InputError("baseline", True, allowed + otherwise)
+        allowed = f"must be false: a baseline is there to compare, and is not published {_ELSE}"
+        raise InputError("baseline", True, allowed)
     if epsilon in (inf, "inf", None):
-        allowed = "must be finite, or the labels may reveal the votes: what is claimed is no bound"
-        raise InputError("epsilon.published", epsilon, allowed + otherwise)
+        why = "or the labels may reveal the votes: what is claimed is no bound"
+        raise InputError("epsilon.published", epsilon, f"must be finite, {why} {_ELSE}")
     if rng != SYSTEM:
-        allowed = f"must be {SYSTEM} in the run: anyone who knows the seed can subtract the noise"
-        raise InputError("rng", rng, allowed + otherwise)
+        why = "anyone who knows the seed can subtract the noise"
+        raise InputError(
+            "rng", rng, f"must be {SYSTEM} where a run or its tracker is public: {why}"
+        )
     if undeclared is not None:
-        why = "because else private labels decide which classes are published"
         typed = shlex.quote(f"dataset.classes={undeclared}")
-        allowed = f"must be declared, {why}: add {typed}, less what must not be known"
-        raise InputError("dataset.classes", None, allowed + otherwise)
+        why = "because else private labels decide which classes are published"
+        allowed = f"must be declared, {why}: add {typed}, less what must not be known {_ELSE}"
+        raise InputError("dataset.classes", None, allowed)
+
+
+def require_name(key: str, typed: str | None, known: Collection[str]) -> str:
+    """Return whom private data are about: what was `typed` for `key`, or the first `known` name.
+
+    InputError: there is none
+    """
+    name = typed or min(known, default=None)
+    if not name:
+        why = "all that is published under one name adds up"
+        allowed = f"must say whom the data are about, as in {key}=hospital; {why} {_ELSE}"
+        raise InputError(key, None, allowed)
+    return name
 
 
 def own_names(dataset: Any, name: str) -> list[str]:
@@ -40,16 +54,3 @@ def own_names(dataset: Any, name: str) -> list[str]:
     if "name" in node or not str(node["_target_"]).startswith("nzc."):
         return []
     return [name]
-
-
-def name_of_people(key: str, typed: str | None, known: Collection[str], otherwise: str = "") -> str:
-    """Return whom private data are about: what was `typed` for `key`, or the first `known` name.
-
-    InputError: there is none
-    """
-    name = typed or min(known, default=None)
-    if not name:
-        why = "all that is published under one name adds up"
-        allowed = f"must say whom the data are about, as in {key}=hospital; {why}"
-        raise InputError(key, None, allowed + otherwise)
-    return name

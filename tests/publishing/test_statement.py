@@ -87,12 +87,10 @@ def test_the_statement_is_of_what_ran(nzc: Nzc, tmp_path: Path, kind: str) -> No
     assert (f"on {facts['moved_votes']}." in text) == (kind != "sums")
     assert ("is about you" in text) == (kind != "votes")
     assert ("names `id`" in text) == (kind == "sums")
-    kinds = {"votes": ("teachers", 50), "records": ("teachers", 6), "column": ("teachers", 6)}
-    who, count = kinds.get(kind, ("groups" if kind == "sums" else "records", 60))
-    if kind == "labels":
-        count = result["data"]["private"]
-    assert privacy["contributors"] == {"kind": who, "count": count}
-    assert privacy["teachers"] == (count if who == "teachers" else None)
+    who = {"sums": "groups", "labels": "records", "cells of groups": "records"}.get(kind)
+    count = result["teachers"]["count"]
+    assert privacy["contributors"] == {"kind": who or "teachers", "count": count}
+    assert privacy["teachers"] == (None if who else count) and (kind != "sums" or count == 60)
     assert ("Features have no protection" in text) == (kind == "labels")
     assert ("nothing protects" in privacy["neighbours"]) == (kind == "labels")
     if kind == "labels":

@@ -6,12 +6,7 @@ from conftest import Nzc
 
 @pytest.mark.parametrize(
     "ignored",
-    [
-        "representation=spectral",
-        "query_choice=representative",
-        "student.spread=0.5",
-        "audit=200",
-    ],
+    ["representation=spectral", "query_choice=representative", "student.spread=0.5", "audit=200"],
 )
 def test_noisy_sums_refuse_what_they_do_not_use(nzc: Nzc, ignored: str) -> None:
     given = ["dataset=digits", "recipe=near_zero_sums", "budget.epsilon=1", "student=linear"]
