@@ -200,7 +200,8 @@ def run_in_sweep(cfg: DictConfig) -> float | list[float] | None:
         own_folder.take()
         result = job.execute(own_folder)
         show(result_line(_shown(cfg, result), name))
-        return _objective(cfg.objective, result)
+        found: float | list[float] | None = _objective(cfg.objective, result)
+        return found
     except Exception as error:
         if not is_prepared:  # the tracker hears of it all the same
             with suppress(Exception), chdir(home):
@@ -215,14 +216,13 @@ def run_in_sweep(cfg: DictConfig) -> float | list[float] | None:
         return None
 
 
-def _objective(objective: Any, result: RunResult) -> float | list[float] | None:
+def _objective(objective: Any, result: RunResult) -> Any:
     """Return the numbers of result.json that `objective` names: a key, a list of keys, or null."""
     if objective is None:
         return None
+    if not isinstance(objective, str):
+        return [_objective(key, result) for key in objective]
     values = with_infinity(flatten(result.as_dict()))
     numbers = {key: float(value) for key, value in values.items() if isinstance(value, int | float)}
-    keys = [objective] if isinstance(objective, str) else objective
-    for key in keys:
-        one_of("objective", key, [*numbers])
-    found = [numbers[key] for key in keys]
-    return found[0] if isinstance(objective, str) else found
+    one_of("objective", objective, [*numbers])
+    return numbers[objective]

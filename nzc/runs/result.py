@@ -172,9 +172,8 @@ class RunResult:
         Accuracies are of public rows and of the test split. How many records the groups have is
         private.
         """
-        hidden: dict[str, Any] = {
-            key: None for key in ("ledger_trials", "ledger_releases", "ledger_unbounded")
-        }
+        hidden: dict[str, Any] = {"ledger_trials": None, "ledger_releases": None}
+        hidden["ledger_unbounded"] = None
         hidden["teachers"] = self.teachers | dict.fromkeys(self.teachers.keys() - {"count"})
         if self.data is not None:
             hidden["data"] = {**self.data, "digest": "private"}
@@ -240,11 +239,10 @@ def tracked_figures(result: RunResult) -> dict[str, float | None]:
     """Return the numbers that a tracker records, by their names there."""
     record = with_infinity(flatten(result.as_dict()))
     published = result.epsilon.published
-    values = {}
+    values = {"epsilon": published}
     for key, value in record.items():
         if quantity_of(key).tracked and not protects_nobody(key, value, published):
             values[tracked_as(key)] = value
-    values["epsilon"] = result.epsilon.published
     values |= by_class("recall", result.metrics.recall)
     return values | by_class("epsilon_of", result.individual)
 
