@@ -6,6 +6,7 @@ They follow from public facts: noise, queries asked, labels released.
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
+from typing import ClassVar
 
 import numpy as np
 from scipy.special import gammaln
@@ -28,6 +29,7 @@ class WorstCaseCost:
     #: It is post-processing of Gaussian noise at a mean shift of μ deviations; inf: it is not.
     mu: float = np.inf
     pure: float = np.inf  # the release is (ε₀, 0)-private; inf: it is not
+    delta_cost: ClassVar[float] = 0.0  # the part of δ that it uses itself
     #: (releases, δ) → ε of so many; None: not known.
     composed_epsilon: Callable[[int, float], float] | None = field(default=None, repr=False)
     pure_parts: int = 1  # it is so many releases, each (ε₀/pure_parts, 0)-private

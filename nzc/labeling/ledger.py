@@ -23,6 +23,8 @@ from uuid import uuid4
 import numpy as np
 
 from nzc.accounting.cost import Cost
+from nzc.accounting.data_independent import WorstCaseCost
+from nzc.accounting.rdp import ORDERS
 from nzc.labeling.ledger_entry import RELEASE, LedgerEntry, total_epsilon
 from nzc.types import Floats
 from nzc.validation import InputError
@@ -99,7 +101,7 @@ class Ledger:
     def add(
         self,
         dataset: str,
-        cost: Cost,
+        cost: Cost | WorstCaseCost,
         *,
         key: str | None = None,
         labels: bytes = b"",
@@ -115,17 +117,11 @@ class Ledger:
         """
         if key is None:
             key = uuid4().hex
-        entry = LedgerEntry.of(
-            dataset,
-            key,
-            cost,
-            facts,
-            labels=labels,
-            description=description,
-            delta_cost=cost.delta_cost,
-            kind=kind,
-        )
-        return self.record(entry)
+        facts = dict(facts or {})
+        if cost.mu < np.inf:
+            facts["mu"] = cost.mu
+        about = (labels, description, facts, "", cost.delta_cost, kind)
+        return self.record(LedgerEntry(dataset, key, ORDERS, cost.rdp(ORDERS), *about))
 
     def record(self, entry: LedgerEntry) -> LedgerEntry:
         """Store `entry` unless its dataset and key are known, and return what is stored for them.

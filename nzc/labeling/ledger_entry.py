@@ -6,10 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from nzc.accounting.cost import Cost
-from nzc.accounting.data_independent import WorstCaseCost
 from nzc.accounting.gaussian import gaussian
-from nzc.accounting.rdp import CHOICES, ORDERS, adaptive_epsilon, to_epsilon
+from nzc.accounting.rdp import CHOICES, adaptive_epsilon, to_epsilon
 from nzc.types import Floats
 from nzc.validation import InputError, between_0_and_1, one_of
 
@@ -39,21 +37,6 @@ class LedgerEntry:
         if self.rdp.shape != self.orders.shape or not (self.rdp >= 0).all():
             allowed = f"must be {len(self.orders)} costs of 0 or above, one per order"
             raise InputError("rdp", self.rdp, allowed)
-
-    @classmethod
-    def of(
-        cls,
-        dataset: str,
-        key: str,
-        cost: Cost | WorstCaseCost,
-        facts: Mapping[str, Any] | None,
-        **about: Any,
-    ) -> "LedgerEntry":
-        """Return the entry of what `cost` is the cost of; `about` are its other fields."""
-        facts = dict(facts or {})
-        if cost.mu < np.inf:
-            facts["mu"] = cost.mu
-        return cls(dataset, key, ORDERS, cost.rdp(ORDERS), facts=facts, **about)
 
     @property
     def neighbours(self) -> str | None:

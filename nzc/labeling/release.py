@@ -304,7 +304,6 @@ class LabelingSession:
         self.ledger.add(
             last.key,
             last.cost,
-            delta_cost=last.cost.delta_cost,
             labels=last.labels.astype("<i8").tobytes(),
             description=repr(last.planned.mechanism),
             facts={"asked": len(last.rows), "answered": last.answered},

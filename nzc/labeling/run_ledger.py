@@ -72,17 +72,14 @@ class RunLedger:
         return np.frombuffer(stored[16:], drawn.dtype).reshape(drawn.shape).copy(), stored[:16]
 
     def add(self, key: str, cost: Cost | WorstCaseCost, **about: Any) -> None:
-        """Record an entry of this run: the other fields of LedgerEntry. It is on disk when this
-        returns.
-        """
+        """Record an entry of this run (`Ledger.add`). It is on disk when this returns."""
         kind = TRIAL if self.rng == SEEDED else RELEASE
         if self.name is not None and not self.entries:
             self.ledger.name(self.dataset, self.name)
         if self.limit is not None and kind == RELEASE:
             self.ledger.limit(self.dataset, self.limit)
-        facts = {**about.pop("facts", {}), "neighbours": self.neighbours}
-        entry = LedgerEntry.of(self.dataset, key, cost, facts, kind=kind, **about)
-        self.entries[key] = self.ledger.record(entry)
+        about["facts"] = {**about.get("facts", {}), "neighbours": self.neighbours}
+        self.entries[key] = self.ledger.add(self.dataset, cost, key=key, kind=kind, **about)
 
     def split(self) -> tuple[list[LedgerEntry], list[LedgerEntry]]:
         """Return this run's entries, even forgotten ones, with all releases of the dataset; and
