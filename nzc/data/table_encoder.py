@@ -213,11 +213,9 @@ def _checked(file: Iterable[str], separator: str, cells: int, number: int) -> It
     quoted = '"[^"]*+(?:""[^"]*+)*+'
     cell = f'(?: *+{quoted}"[^{separator}]*+|(?! *")[^{separator}]*+)'
     opened = re.compile(rf"(?:{cell}{mark})*+ *+({quoted})\Z")
-    between = re.compile(rf"{mark}(?! )")
-    least = 1
-    if separator in ",;":  # sentences have them, too
-        between = re.compile(rf"{mark}(?=\S)")
-        least = 3
+    in_sentences = separator in ",;"
+    between = re.compile(rf"{mark}(?=\S)" if in_sentences else mark)
+    least = 3 if in_sentences else 1
     counts: list[int] = []  # of separators in each line of a quoted cell that goes on
     for line in file:
         yield line

@@ -31,7 +31,7 @@ from nzc.validation import InputError
 #: By row, what a private record becomes.
 Contents = dict[int, Any]
 ROWS = 100  # private records
-FORMAT = "%Y-%m-%d %H:%M:%S.%f"
+FORMAT = "%Y%m%d%H%M%S%f"
 FAR = "9999-12-31"  # many write so what has no end
 
 TEXTS = [
@@ -42,14 +42,21 @@ TEXTS = [
     *("", "NA", "nan", "None", "True", "inf", "-inf", "1e308", "1e400", "-0", "9" * 400, "1e-400"),
     *("18446744073709551616", "0x10", "1_000", "1,5", "1.234,5", "1j", "$5", "-", "12%"),
     *("now", "TODAY", FAR, "0001-01-01", "31/12/2024", "2024-13-45", "20210101T000000.123456789"),
-    *("2021-01-01T00:00:00.123456789", "2021-01-01 10:00+14:00", "2021-01-01 00:00:00.123456789"),
+    *("2021-01-01T00:00:00.123456789", "2021-01-01 10:00+14:00", "20210101000000123456789"),
     *("9999-12-31 23:59:59.9999999", "1677-01-01", "24:00", "2 days 07:30:00", "2021-W01-1"),
 ]
 NUMBERS = [np.inf, -np.inf, np.nan, 1e308, -1e308, 5e-324, -0.0, 2**63 - 1, -(2**63), 2**53 + 1]
 TIMES = [*map(pd.Timestamp, ["0001-01-01", "1677-01-01", "9999-12-31 23:59:59.999999"]), pd.NaT]
 #: Types of columns of Parquet and Arrow that have no texts.
-TYPES = {"size": float, "count": int, "grade": int, "when": pd.Timestamp, "flag": bool}
-KINDS = dict.fromkeys(["grade", "flag", "ward", "coded"], "category") | {
+TYPES = {
+    "size": float,
+    "count": int,
+    "grade": int,
+    "when": pd.Timestamp,
+    "shift": pd.Timestamp,
+    "flag": bool,
+}
+KINDS = dict.fromkeys(["grade", "shift", "flag", "ward", "coded"], "category") | {
     "size": "number",
     "count": "number",
     "when": "date",
@@ -72,10 +79,11 @@ def _records(rows: int, seed: int) -> pd.DataFrame:
         "size": rng.normal(size=rows),
         "count": pd.array(rng.integers(2**53, 2**60, rows), "Int64"),
         "grade": pd.array(number % 5, "Int64"),
-        "when": day.astype("datetime64[us]").where(~far, pd.Timestamp(FAR)),
         "flag": pd.array(far, "boolean"),
+        "when": day.astype("datetime64[us]").where(~far, pd.Timestamp(FAR)),
+        "shift": pd.Timestamp("2024-01-01") + pd.to_timedelta(number % 3, unit="D"),
         "day": np.where(far, FAR, day.strftime("%Y-%m-%d")),
-        "stamp": np.where(far, f"{FAR} 00:00:00.0", day.strftime(FORMAT)),
+        "stamp": np.where(far, "99991231000000000", day.strftime(FORMAT)),
         "time": [f"{hour}.30.00" for hour in number % 24],
         "pay": [f"{eighths / 8:.2f} €".replace(".", ",") for eighths in number],
         "ward": rng.choice(["ICU", "surgery", 'ER, 12" bed'], rows),
