@@ -112,7 +112,7 @@ def test_memory_and_time_are_sent_only_where_private_facts_may_be(
     monkeypatch.setattr("nzc.tracking.mlflow.SystemMetricsMonitor", monitor)
     _lasts(monkeypatch)
     given = ["tracking.system_metrics=true", "tracking.private=false", "rng=system"]
-    nzc(*FILE, *given)
+    nzc(*FILE, *given, "dataset.name=people")
     assert not monitor.called
 
 
