@@ -92,6 +92,7 @@ def epsilon(
     queries = 0
     variance = 0.0
     far = 0.0
+    largest = 0.2
     for count, releases in groups:
         far_of_query = 0.0
         for hint in releases:
@@ -100,7 +101,9 @@ def epsilon(
                 return np.inf
             far_of_query += bound.far
         queries += count
-        variance += count * np.sum(np.square(_shifts(releases)))
+        shifts = _shifts(releases)
+        variance += count * np.sum(np.square(shifts))
+        largest = max(largest, *shifts)
         far += count * far_of_query
     blocks = _blocks(groups, limit)
     left = delta * (1 - OF_DELTA) - far
@@ -109,7 +112,7 @@ def epsilon(
     if queries > _MOST or left < delta / 2:
         return np.inf
     known = min(known, gaussian(float(np.sqrt(variance)), delta))
-    if not 0 < known <= LARGEST * max(1.0, 5 * _largest(groups)):
+    if not 0 < known <= LARGEST * 5 * largest:
         return np.inf
     return _by_induction(groups, blocks, known, delta, left, limit)
 
@@ -121,10 +124,10 @@ def together(parts: Sequence[tuple[int, Hint]], delta: float) -> float:
         counts[hint] += count
     groups = {hint: (count, (hint,)) for hint, count in counts.items()}
     found = epsilon(tuple(groups.values()), delta)
-    kinds = [hint.kind for hint in counts]
-    if kinds.count(Kind.BIT) == kinds.count(Kind.SCREENED) == 1:
-        bit = list(counts)[kinds.index(Kind.BIT)]
-        label = list(counts)[kinds.index(Kind.SCREENED)]
+    bits = [hint for hint in counts if hint.kind is Kind.BIT]
+    labels = [hint for hint in counts if hint.kind is Kind.SCREENED]
+    if len(bits) == len(labels) == 1:
+        bit, label = *bits, *labels
         screens = groups.pop(bit)[0], (bit, label)
         answers = groups.pop(label)[0]
         found = min(found, epsilon((screens, *groups.values()), delta))
@@ -150,11 +153,6 @@ def _shifts(releases: tuple[Hint, ...]) -> list[float]:
     return [hint.size / _BOUNDS[hint.kind].unit for hint in releases]
 
 
-def _largest(groups: Sequence[Queries]) -> float:
-    """Return the largest shift."""
-    return max(max(_shifts(releases)) for _, releases in groups)
-
-
 def _is_whole(groups: tuple[Queries, ...], limit: Limit) -> bool:
     """Return whether these are labels alone, or a limit, few enough to do without blocks."""
     count, (hint, *_) = groups[0]
@@ -167,7 +165,9 @@ def _blocks(groups: tuple[Queries, ...], limit: Limit) -> list[int]:
     """Return into how many blocks each group is divided; [1]: all are composed query by query."""
     if _is_whole(groups, limit):
         return [1]
-    return [ceil(group[0] / _BLOCK * max(1.0, _largest([group]) ** 2 / 4)) for group in groups]
+    return [
+        ceil(count / _BLOCK * max(2.0, *_shifts(releases)) ** 2 / 4) for count, releases in groups
+    ]
 
 
 def _by_induction(
@@ -179,7 +179,7 @@ def _by_induction(
     limit: Limit,
 ) -> float:
     """Return ε at what is `left` of δ; `known` is an upper bound, which sets the grid."""
-    largest = _largest(groups)
+    largest = max(max(_shifts(releases)) for _, releases in groups)
     cells = 8  # so many steps of the grid are the largest loss at a tie
     highest = np.inf
     if _is_whole(groups, limit):

@@ -21,7 +21,7 @@ _END = 8.0
 FAR = 3e-14
 _REACH = 9.5  # the largest finite loss in units of μ
 #: Laws with losses up to these, in units of μ, are multiplied together.
-_BANDS = (2.2, 4.5, np.inf)
+_BANDS = np.array([2.2, 4.5, np.inf])
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(64)
 _ROOT = float(np.sqrt(2))
 
@@ -37,16 +37,13 @@ def bands(mu: float, step: float, highest: float = np.inf) -> list[Laws]:
     curves = np.vstack([curves_of(*_corners(mu), s), _censored(mu, s)])
     offsets, p, infinite, _ = laws_of(merged(curves, s, mu, highest), s)
     furthest = np.where(p > 0, abs(offsets), 0).max(axis=1)
-    found: list[Laws] = []
-    before = -1
-    for limit in _BANDS:
-        band_reach = int(min(limit * mu / step, reach))
-        inside = (furthest > before) & (furthest <= band_reach)
-        if inside.any():
-            short = np.abs(offsets) <= band_reach
-            weights = p[inside].compress(short, axis=1)
-            found.append(Laws(offsets[short], weights, infinite[inside]))
-        before = band_reach
+    ends = np.minimum(_BANDS * mu / step, reach)
+    band_of = np.searchsorted(ends, furthest)
+    found = []
+    for band in np.unique(band_of):
+        inside = band_of == band
+        short = np.abs(offsets) <= ends[band]
+        found.append(Laws(offsets[short], p[inside].compress(short, axis=1), infinite[inside]))
     return found
 
 

@@ -31,7 +31,7 @@ def fixed_epsilon(queries, mu, threshold):
 
 
 @pytest.mark.parametrize(("queries", "near"), [(20, 1.08), (100, 1.04)])
-@pytest.mark.parametrize("sigma", [40.0, 240.0])
+@pytest.mark.parametrize("sigma", [2.25, 40.0, 240.0])
 def test_between_a_fixed_attack_and_the_noisy_histograms(queries, near, sigma):
     mu = ROOT / sigma
     reached = max(fixed_epsilon(queries, mu, threshold) for threshold in np.linspace(0, 2, 21))
