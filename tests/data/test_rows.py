@@ -12,13 +12,10 @@ import pytest
 from numpy.testing import assert_array_equal
 from PIL import Image
 
-from nzc.data import Dataset, DataSplits, Records, Split
+from nzc.data import Dataset
 from nzc.data.folder import Folder
 from nzc.data.rows import FileRows, gather
 from nzc.data.table import Table
-from nzc.storage.predictions import PredictionStore
-from nzc.teachers.ensemble import Ensemble
-from nzc.training.trainer import TrainerSettings
 from nzc.types import AnyArray
 from nzc.validation import InputError
 
@@ -84,17 +81,3 @@ def test_another_process_reads_the_same_file() -> None:
     rows = gather([FEATURES], held=0)
     with get_context("spawn").Pool(1) as pool:
         assert pool.apply(_sum, (rows,)) == pytest.approx(FEATURES.sum())
-
-
-def test_teachers_of_rows_in_a_file_predict_the_same(tmp_path: Path) -> None:
-    x = FEATURES.astype(np.float32)
-    public = Split(x[:20], Y[:20])
-    teachers = Ensemble(
-        count=3, network="mlp", epochs=2, batch_size=16, lr=0.01, weight_decay=0.0, seed=0
-    )
-    trainer = TrainerSettings(progress=False, accelerator="cpu")
-    predictions = []
-    for name, rows in {"held": x, "file": gather([x], held=0)}.items():
-        data = DataSplits(Records(rows, Y), public, public, 3)
-        predictions.append(teachers.train(data, PredictionStore(tmp_path / name), trainer))
-    assert_array_equal(*predictions)

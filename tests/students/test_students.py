@@ -22,7 +22,6 @@ from nzc.students.forest import Forest
 from nzc.students.gan_ssl import GANSSL
 from nzc.students.labels import clean_labels, soft_labels
 from nzc.students.linear import Linear
-from nzc.students.moving_average import MovingAverage
 from nzc.students.network import StudentModule
 from nzc.students.sklearn import SklearnStudent
 from nzc.students.softmatch import SoftMatch
@@ -122,17 +121,6 @@ def test_the_labeled_loss_by_hand() -> None:
     forgetful = logits - torch.tensor([0.0, 0.0, 6.0])
     expected = corrected(forgetful)[2:4].sum() / 6
     assert loss(forgetful, 0.9) == pytest.approx(expected)
-
-
-def test_a_moving_average_begins_as_a_mean_and_forgets() -> None:
-    values = np.random.default_rng(0).normal(size=(30, 2, 3)).astype(np.float32)
-    average = MovingAverage(0.9, 2, 3)
-    averages = [average(torch.from_numpy(value)).numpy().copy() for value in values]
-    for n in (1, 4, 10):
-        assert_allclose(averages[n - 1], values[:n].mean(axis=0), rtol=1e-5, atol=1e-6)
-    weights = 0.1 * 0.9 ** np.arange(19, -1, -1.0)
-    expected = 0.9**20 * averages[9] + np.tensordot(weights, values[10:], 1)
-    assert_allclose(averages[-1], expected, rtol=1e-5, atol=1e-6)
 
 
 def _on_the_cpu(x: torch.Tensor, rng: torch.Generator) -> torch.Tensor:

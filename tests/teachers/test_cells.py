@@ -46,29 +46,6 @@ def test_a_cell_counts_its_records_and_nothing_else(tmp_path: Path) -> None:
     assert np.array_equal(_counts(splits, tmp_path), expected)
 
 
-def test_a_replaced_record_takes_one_count_and_adds_one(tmp_path: Path) -> None:
-    rng = default_rng(1)
-    splits = _splits(60)
-    before = _counts(splits, tmp_path)
-    changed_rows = set()
-    for _ in range(60):
-        places = splits.embedding.private.copy()
-        labels = splits.private.y.copy()
-        record = rng.integers(60)
-        places[record] = 2 * rng.normal(size=3)
-        labels[record] = rng.integers(3)
-        neighbour = replace(
-            splits,
-            private=Records(splits.private.x, labels),
-            embedding=Embedding(places, splits.embedding.public),
-        )
-        change = _counts(neighbour, tmp_path) - before
-        assert change.sum() == 0
-        assert abs(change).sum() in (0, 2)
-        changed_rows.add(abs(change).any(axis=1).sum())
-    assert {1, 2} <= changed_rows <= {0, 1, 2}
-
-
 @pytest.mark.parametrize("most", [1, 3])
 def test_a_changed_group_changes_its_own_counts_only(most: int) -> None:
     """Records of a group are drawn by its name and size, and always as many: all others stay."""

@@ -45,25 +45,6 @@ def _visits(rows: int, patients: int, rng: np.random.Generator) -> Ints:
     return rng.permutation(np.searchsorted(first, np.arange(rows), side="right"))
 
 
-def _shards_of(groups: Ints, shards: list[Ints]) -> np.ndarray:
-    """Return how many shards each group touches."""
-    touched = [np.unique(groups[shard]) for shard in shards]
-    return np.bincount(np.concatenate(touched))
-
-
-def test_a_patient_belongs_to_one_teacher() -> None:
-    labels = np.zeros(60_000, np.int64)
-    groups = _visits(60_000, 20_000, default_rng(0))
-    shards = partition(len(labels), 250, 0, groups)
-    assert (_shards_of(groups, shards) == 1).all()
-    counts = np.array([len(np.unique(groups[shard])) for shard in shards])
-    assert counts.sum() == 20_000
-    # Groups are dealt one by one, by the hash of their name.
-    assert counts.std() == pytest.approx(80**0.5, rel=0.2)
-    by_record = partition(len(labels), 250, 0)
-    assert _shards_of(groups, by_record).mean() > 2.5
-
-
 def test_shards_without_groups_are_those_of_version_1() -> None:
     """A golden digest: stored predictions and published runs depend on these shards."""
     shards = [shard.astype("<i8").tobytes() for shard in partition(1203, 7, 3)]
