@@ -37,12 +37,6 @@ def _saved(path: Path, model: nn.Module) -> str:
     return str(path)
 
 
-@pytest.fixture(scope="module")
-def weights(tmp_path_factory: pytest.TempPathFactory) -> str:
-    """A file of the weights of a ResNet-18."""
-    return _saved(tmp_path_factory.mktemp("weights") / "w.pt", resnet18())
-
-
 @pytest.mark.parametrize(
     ("make", "name", "head"),
     [(resnet18, "resnet18", "fc"), (mobilenet_v3_small, "mobilenet_v3_small", "classifier.3")],
@@ -103,18 +97,22 @@ def test_a_model_without_weights_is_refused(key: str, value: str | None) -> None
     assert (refused.value.key, refused.value.value) == (key, value)
 
 
-@pytest.mark.parametrize("shape", [(9,), (1, 12, 12)])
-def test_torchvisions_models_take_images_of_bytes_only(
-    shape: tuple[int, ...], weights: str
-) -> None:
-    encoder = Pretrained(model="resnet18", weights=weights)
-    with pytest.raises(InputError, match=r"^representation\.encoder\.model=resnet18: "):
-        encoder.check(np.ones((4, *shape), np.float32))
+def _dependent(x: torch.Tensor) -> torch.Tensor:
+    return x.flatten(1) - x.flatten(1).mean(0)
 
 
-def test_models_that_do_not_suit_are_refused(weights: str) -> None:
+@pytest.mark.parametrize(
+    ("model", "rows"),
+    [
+        ("resnet18", np.ones((4, 9), np.float32)),
+        ("resnet18", np.ones((4, 1, 12, 12), np.float32)),
+        ("resnet34", IMAGES),
+        (_dependent, IMAGES),
+    ],
+    ids=["features", "no bytes", "weights of another", "depends on other rows"],
+)
+def test_models_that_do_not_suit_are_refused(model: Any, rows: np.ndarray, tmp_path: Path) -> None:
     """Where a vector depends on the rows beside it, a record would move other records."""
-    dependent = Pretrained(model=lambda x: x.flatten(1) - x.flatten(1).mean(0))
-    for encoder in (dependent, Pretrained(model="resnet34", weights=weights)):
-        with pytest.raises(InputError, match=r"^representation\.encoder\.model="):
-            encoder.check(IMAGES)
+    encoder = Pretrained(model=model, weights=_saved(tmp_path / "w.pt", resnet18()))
+    with pytest.raises(InputError, match=r"^representation\.encoder\.model="):
+        encoder.check(rows)

@@ -16,10 +16,10 @@ from torch import nn
 from torch.testing import assert_close
 
 from nzc import networks
-from nzc.data import DataSplits, Split, Units
+from nzc.data import DataSplits, Records, Units
 from nzc.data.augment import Affine
 from nzc.data.digits import Digits
-from nzc.data.rows import FileRows
+from nzc.data.rows import FileRows, gather
 from nzc.networks.classifiers import DROPOUT
 from nzc.storage.predictions import PredictionStore, save
 from nzc.teachers.engine import TeacherEnsemble
@@ -49,15 +49,9 @@ def splits() -> DataSplits:
 
 @pytest.fixture(scope="module")
 def large(splits: DataSplits) -> DataSplits:
-    """Digits of 16 × 16 pixels, as most networks need them."""
-
-    def enlarged(split: Split) -> Split:
-        return replace(split, x=split.x.repeat(2, axis=2).repeat(2, axis=3))
-
-    private = enlarged(splits.private)
-    return replace(
-        splits, private=private, public=enlarged(splits.public), test=enlarged(splits.test)
-    )
+    """Private digits of 16 × 16 pixels, as most networks need them."""
+    x = splits.private.x.repeat(2, axis=2).repeat(2, axis=3)
+    return replace(splits, private=replace(splits.private, x=x))
 
 
 @pytest.fixture(scope="module")
@@ -66,22 +60,27 @@ def trained(splits: DataSplits, tmp_path_factory: pytest.TempPathFactory) -> np.
     return SETTINGS.teach(splits, QUIET, tmp_path_factory.mktemp("trained"))
 
 
-@pytest.mark.parametrize("images", [True, False])
+@pytest.mark.parametrize(
+    "own",
+    [
+        {},
+        {"augment": None},
+        {"optimizer": partial(torch.optim.Adafactor, lr=0.01)},
+    ],
+    ids=["augmented", "plain", "Adafactor"],
+)
 def test_a_teacher_does_not_depend_on_those_beside_it(
-    images: bool, splits: DataSplits, tmp_path: Path
+    own: dict[str, Any], splits: DataSplits, tmp_path: Path
 ) -> None:
-    """Nor on how many are trained at once, stacked or not, augmented (images) or not."""
-    if not images:
-        flat = [
-            replace(part, x=part.x.reshape(len(part), -1))
-            for part in (splits.private, splits.public)
-        ]
-        splits = replace(splits, private=flat[0], public=flat[1])
+    """Nor on how many are trained at once, stacked or not, augmented or not.
+
+    Adafactor scales updates by the norm of all numbers: stacked teachers would share it.
+    """
     predictions = []
     for parallel, stacked in ((5, None), (1, None), (3, True), (5, False)):
         work = tmp_path / f"{parallel}{stacked}"
         work.mkdir()
-        settings = replace(SETTINGS, parallel=parallel, stacked=stacked)
+        settings = replace(SETTINGS, parallel=parallel, stacked=stacked, **own)
         predictions.append(settings.teach(splits, QUIET, work))
     together, alone, *others = predictions
     assert_array_equal(together, alone)
@@ -223,6 +222,13 @@ def test_records_that_shared_memory_cannot_hold_are_sent_by_a_file(
     assert private.x.dtype == splits.private.x.dtype
     assert_array_equal(private.x[:], splits.private.x)
     assert_array_equal(private.y, splits.private.y)
+
+
+def test_rows_in_a_file_teach_the_same(
+    splits: DataSplits, trained: np.ndarray, tmp_path: Path
+) -> None:
+    private = Records(gather([splits.private.x], held=0), splits.private.y)
+    assert_array_equal(SETTINGS.teach(replace(splits, private=private), QUIET, tmp_path), trained)
 
 
 def test_what_is_trained_is_not_trained_again(
