@@ -2,6 +2,7 @@
 listed and pruned.
 """
 
+import os
 import signal
 import subprocess
 import sys
@@ -50,6 +51,18 @@ def test_whole_numbers_are_stored_in_the_smallest_type(
         np.testing.assert_array_equal(store.fetch({}, Train(array)), array)
     (file,) = store.root.glob("predictions/*.npz")
     assert np.load(file)["predictions"].dtype.itemsize == itemsize
+
+
+@pytest.mark.usefixtures("usual_umask")
+def test_only_the_owner_may_read(tmp_path: Path) -> None:
+    os.umask(0)  # also where the person's own umask shows everything
+    store = PredictionStore(tmp_path / "s")
+    store.fetch({"x": 1}, Train())
+    Ledger(store.root / "ledger.db")
+    paths = [store.root, *store.root.rglob("*")]
+    assert len(paths) == 6
+    for path in paths:
+        assert path.stat().st_mode & 0o777 == (0o700 if path.is_dir() else 0o600), path
 
 
 def _flip(path: Path) -> None:
