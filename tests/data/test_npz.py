@@ -37,14 +37,12 @@ def npz(tmp_path: Path) -> Npz:
     [
         ({"role": SPLIT[:9]}, "role "),
         ({"x": X.astype(str)}, "dataset=table"),
-        ({"y": np.array(["no", "yes", "?"])[Y]}, "np.unique(y, return_inverse=True)"),
         ({"x": np.where(np.arange(8) > 4, np.inf, X).reshape(60, 2, 4)}, "infinite"),
-        ({"y": 3 * Y}, "dataset.classes"),
         ({"y": np.where(np.arange(60) % 5, Y, -1), "role": SPLIT}, "y is -1 in 12 rows"),
         ({"group": np.where(Y, Y, np.nan)}, "group has 20 missing values"),
         ({"role": NAMES}, "role "),
-        ({"y": NAMES}, "y "),
-        ({"y": NUMBERS}, "y "),
+        ({"y": NAMES}, "np.unique(y, return_inverse=True)"),
+        ({"y": NUMBERS}, "dataset.classes"),
     ],
 )
 def test_a_mistake_is_said_without_a_value_of_a_record(
@@ -105,7 +103,6 @@ def test_images_of_other_numbers_are_those_of_bytes(
 ) -> None:
     splits = _images(npz, x, range=levels)
     in_bytes = _images(npz, expected.astype(np.uint8))
-    assert_array_equal(splits.private.x, in_bytes.private.x)
     assert splits.digest == in_bytes.digest  # the same teachers, and the same people in the ledger
 
 
@@ -165,8 +162,6 @@ def test_a_folder_of_arrays_is_the_npz_file_of_them(
     in_memory = npz.load()
     in_file = replace(npz, path=str(tmp_path)).load()
     assert isinstance(in_file.private.x, FileRows)
-    assert_array_equal(in_file.private.x[:], in_memory.private.x)
-    assert_array_equal(in_file.test.x, in_memory.test.x)
     assert (in_file.digest, in_file.private_digest) == (in_memory.digest, in_memory.private_digest)
 
 

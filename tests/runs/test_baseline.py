@@ -108,7 +108,6 @@ def test_a_baseline_has_the_same_promise_and_can_be_used(nzc: Nzc, command: Comm
     np.save("new.npy", x[:500])
     header, *lines = command("predict", str(folder), "new.npy")[1].splitlines()
     assert header == "row,label,probability,p(0),p(1)" and len(lines) == 500
-    assert "baseline=true: must be false" in command("publish", str(folder), "public")[2]
 
 
 FLATTEN = ["representation=pretrained", "representation.encoder.model={_target_: torch.nn.Flatten}"]

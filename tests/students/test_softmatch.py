@@ -71,11 +71,6 @@ def _batch() -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
     return x, torch.from_numpy(y[:12]), u
 
 
-def _pseudo_labels(logits: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-    labels, weights = PseudoLabels(clouds(30, 30)[0], 0.9, 2.0)(logits)
-    return labels, weights
-
-
 def test_losses_in_numpy() -> None:
     """A moving average that has seen nothing is the network itself."""
     student = _student(weight=0.7)
@@ -84,7 +79,7 @@ def test_losses_in_numpy() -> None:
     p = softmax(student.network(x).detach().numpy(), axis=1)[np.arange(len(y)), y]
     assert losses["labelled"].item() == pytest.approx(-np.log(0.9 * p + 0.1 / 3).mean())
     logits = student.network(u).detach()
-    weights = _pseudo_labels(logits)[1].numpy()
+    weights = PseudoLabels(clouds(30, 30)[0], 0.9, 2.0)(logits)[1].numpy()
     surest = softmax(logits.numpy(), axis=1).max(axis=1)
     assert losses["pool"].item() == pytest.approx(0.7 * (weights * -np.log(surest)).mean())
     assert student.curves["weight"].item() == pytest.approx(weights.mean())

@@ -58,12 +58,6 @@ def _data(wrong: int = 0, rows: int = 200, asked: int = 120) -> StudentData:
     return StudentData(x, labels, 3)
 
 
-def _fitted(config: Supervised, data: StudentData) -> StudentModule:
-    student = config.student(data, 0)
-    QUIET.fit(student, "Student", max_epochs=1)
-    return student
-
-
 def test_steps_of_a_chunk_are_steps(monkeypatch: pytest.MonkeyPatch) -> None:
     """Also in bf16, where autocast keeps copies of the weights."""
     trainer = TrainerSettings(progress=False, accelerator="cpu", devices=1, precision="bf16-mixed")
@@ -259,27 +253,16 @@ def test_odd_data(config: StudentConfig, rows: int, labels: list[int]) -> None:
         assert set(fitted.predict(data.x)) <= set(labels)
 
 
-@pytest.mark.parametrize(
-    ("kind", "settings", "accuracy"),
-    [
-        ("supervised", ["steps=20", "average=0.9", "balance=0.5", "folds=2"], 0),
-        ("vat", ["steps=2"], 0),
-        ("softmatch", ["steps=2"], 0),
-        ("gan_ssl", ["steps=2"], 0),
-        ("linear", [], 0.5),
-    ],
-)
-def test_a_whole_run(nzc: Nzc, kind: str, settings: list[str], accuracy: float) -> None:
-    options = [f"student.{setting}" for setting in settings]
+@pytest.mark.parametrize("kind", ["supervised", "vat", "softmatch", "gan_ssl"])
+def test_a_whole_run(nzc: Nzc, kind: str) -> None:
     cheap = [*TEACHERS, "teachers.count=2", "teachers.epochs=1"]
-    cheap += ["aggregator=ground_truth", "queries=100"]
-    ran = nzc(*cheap, f"student={kind}", *options)
+    cheap += ["aggregator=ground_truth", "queries=100", "student.steps=2", "student.folds=2"]
+    ran = nzc(*cheap, f"student={kind}")
     assert ran.result["student"] == kind
-    assert ran.result["accuracy"] > accuracy
-    if kind == "supervised":
-        curves = next(ran.folder.glob("outputs/*/*/student.csv")).read_text()
-        for curve in ("Fold 2/loss_labelled", "Student/loss_labelled"):
-            assert curve in curves
+    assert ran.result["accuracy"] > 0
+    curves = next(ran.folder.glob("outputs/*/*/student.csv")).read_text()
+    for curve in ("Fold 2/loss_labelled", "Student/loss_labelled"):
+        assert curve in curves
 
 
 @pytest.mark.parametrize(
