@@ -1,10 +1,9 @@
-"""The bound on labels by a Gaussian argmax, against fixed attacks and each step of its proof."""
+"""The bound on labels by a Gaussian argmax: each step of its proof; attacks: test_adaptive."""
 
 import numpy as np
 import pytest
-from scipy.optimize import brentq
 from scipy.special import ndtr
-from scipy.stats import binom, norm
+from scipy.stats import norm
 
 from nzc.accounting import gaussian_argmax
 from nzc.accounting.gaussian import gaussian
@@ -16,27 +15,6 @@ ROOT = np.sqrt(2)
 
 def epsilon(queries, sigma, delta):
     return GNMax(sigma).promise(queries, queries).data_independent(delta)
-
-
-def fixed_epsilon(queries, mu, threshold):
-    """ε of the K = 2 histogram with one gap in every query: a binomial."""
-    wins = np.arange(queries + 1)
-    first = binom.pmf(wins, queries, ndtr(mu / 2 - threshold))
-    second = binom.pmf(wins, queries, ndtr(-mu / 2 - threshold))
-
-    def excess(eps):
-        return np.maximum(first - np.exp(eps) * second, 0).sum() - DELTA
-
-    return brentq(excess, 0, 50) if excess(0.0) > 0 else 0.0
-
-
-@pytest.mark.parametrize(("queries", "near"), [(20, 1.08), (100, 1.04)])
-@pytest.mark.parametrize("sigma", [2.25, 40.0, 240.0])
-def test_between_a_fixed_attack_and_the_noisy_histograms(queries, near, sigma):
-    mu = ROOT / sigma
-    reached = max(fixed_epsilon(queries, mu, threshold) for threshold in np.linspace(0, 2, 21))
-    assert reached <= epsilon(queries, sigma, DELTA) <= near * reached
-    assert epsilon(queries, sigma, DELTA) <= gaussian(mu * np.sqrt(queries), DELTA) * 0.83
 
 
 def three_outcomes(x, y):

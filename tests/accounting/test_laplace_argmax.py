@@ -1,11 +1,7 @@
-"""Laws that dominate labels with Laplace noise, against real histograms and an adversary."""
-
-from functools import reduce
-from operator import add
+"""Laws that dominate labels with Laplace noise, against real histograms."""
 
 import numpy as np
 import pytest
-from brute import attacker
 
 import nzc
 from nzc.accounting import laplace_argmax
@@ -51,28 +47,6 @@ def test_the_laws_dominate_every_histogram(gamma):
         assert ((by_kinks(q, p, kinks) @ few).max(axis=0) <= bound).all()
 
 
-@pytest.mark.parametrize(
-    ("gamma", "queries", "most"),
-    [(0.3, 20, 1.05), (3.0, 20, 1.1), pytest.param(0.9, 100, 1.05, marks=SLOW)],
-)
-def test_the_bound_is_near_an_adversary(gamma, queries, most):
-    """Who asks two classes near a tie: the difference of two Lap(1) decides.
-
-    At large γ three classes are worse.
-    """
-    lead = np.arange(-12, 13) / 4
-
-    def below(z):
-        tail = (2 + abs(z)) * np.exp(-abs(z)) / 4
-        return np.where(z < 0, tail, 1 - tail)
-
-    p = below(lead + gamma)
-    q = below(lead - gamma)
-    stated = nzc.LNMax(gamma).worst_case_epsilon(queries, DELTA)
-    reached = attacker([], [[(p, q), (q, p)]] * queries, DELTA, stated)
-    assert 1 <= stated / reached <= most
-
-
 @pytest.mark.slow
 def test_rounds_of_other_noise_cost_no_more_than_each_alone():
     """A screened label of little noise beside dear ones: each on a grid of its own."""
@@ -80,9 +54,3 @@ def test_rounds_of_other_noise_cost_no_more_than_each_alone():
     dear, little = nzc.LNMax(0.5).promise(20, 20), cheap.promise(30, 30)
     both = (dear + little).data_independent(DELTA)
     assert dear.data_independent(DELTA) < both < 1.03 * dear.data_independent(DELTA)
-    for parts in (
-        (nzc.PermuteAndFlip(0.5).promise(20, 20), nzc.GNMax(20).promise(400, 400)),
-        (nzc.LNMax(5.0).promise(3, 3), nzc.GNMax(1.0).promise(3, 3), nzc.Counts(2.0).promise(2, 2)),
-    ):
-        each = sum(part.data_independent(DELTA / len(parts)) for part in parts)
-        assert reduce(add, parts).data_independent(DELTA) <= each
