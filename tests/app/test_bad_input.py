@@ -59,11 +59,24 @@ report nowhere | FOLDER=nowhere
 predict damaged new.npy | FOLDER=damaged
 teachers.count=6 student=none paths.store=store | ledger=/
 student=mine | student._target_=null
+FLAT hydra.output_subdir=null
+FLAT tracking=mlflow tracking.register=a/b
+MULTIRUN hydra.sweep.subdir=q${queries}
+MULTIRUN hydra/sweeper=basic hydra.output_subdir=null
+VOTES teachers.path=halves.npy
+VOTES teachers.path=line.npy
+VOTES teachers.path=cut.npy
+VOTES teachers.path=pickled.npy
+FLAT teachers.labels=threes.npy
+teachers=votes teachers.path=ones.npy
+dataset=npz dataset.path=cut.npz
+dataset=npz dataset.path=pickled.npz
 """
 #: What stands for several arguments in these lines.
 SHORT = {
     "VOTES": " ".join(VOTES),
     "FLAT": " ".join(FILE),
+    "MULTIRUN": " ".join(["--multirun", *FILE, "queries=1,3"]),
     "PLAN": "plan --teachers 100 --classes 4 --epsilon 30 --queries 8",
     "NEAR_ZERO": "recipe=near_zero teachers=logistic tracking=mlflow trainer.accelerator=cpu",
     "ENCODER": "representation.encoder.network",
@@ -93,15 +106,18 @@ def _files(nzc: Nzc, monkeypatch: pytest.MonkeyPatch) -> None:
     Path("damaged/.hydra/hydra.yaml").write_text("hydra: {runtime: {choices: {student: none}}}")
     for name in (RESULT, STUDENT, STUDENT_INPUT):
         Path("damaged", name).write_text("{")
-    np.save("votes.npy", np.full((30, 3), 10))
-    arrays = {"v": [[7, 2, 1, 0]], "y": [0], "wrong": [3]}
-    for name, array in arrays.items():
+    flat = np.full((30, 3), 10)
+    arrays = {"votes": flat, "halves": flat + 0.5, "line": flat[0], "threes": flat[:, 0] - 7}
+    for name, array in (arrays | {"ones": np.ones((300, 3), int)}).items():
         np.save(f"{name}.npy", array)
     x = np.random.default_rng(0).random((60, 8))
     y = np.arange(60) % 3
     role = np.repeat(["private", "public", "test"], 20)
     np.savez("unlabelled.npz", x=x, y=np.where(role == "public", -1, y), role=role)
     np.savez("one_class.npz", x=x, y=np.where(role == "private", 1, y), role=role)
+    for whole, kind in (("votes.npy", "npy"), ("one_class.npz", "npz")):
+        Path(f"cut.{kind}").write_bytes(Path(whole).read_bytes()[:-99])
+        Path(f"pickled.{kind}").write_bytes(pickle.dumps(flat))
     Path("store/ledger.db").write_bytes(b"SQLite format 3" + bytes(5000))
     Path("conf/student/mine.yaml").write_text("steps: 60")
 
@@ -221,38 +237,3 @@ def test_sweep_files_with_a_slip(nzc: Nzc, line: str) -> None:
     Path("sweeps").mkdir()
     Path("sweeps/mine.yaml").write_text(f"# @package _global_\n{text}")
     _complains(nzc("--multirun", "+sweeps=mine", code=2), begins)
-
-
-FLAT = np.full((30, 3), 10)
-PATH = "teachers.path=votes.npy"
-LABELS = "teachers.labels=labels.npy"
-#: Votes, labels, arguments, and how the line begins.
-FILES = [
-    (FLAT + 0.5, [], FILE, PATH),
-    (np.arange(9), [], FILE, PATH),
-    (FLAT, np.full(30, 3), [*FILE, LABELS], LABELS),
-    (np.ones((300, 3), int), [], ["teachers=votes", PATH], PATH),
-]
-
-
-@pytest.mark.parametrize(("votes", "labels", "arguments", "begins"), FILES)
-def test_files_of_wrong_numbers(
-    nzc: Nzc, votes: Any, labels: Any, arguments: list[str], begins: str
-) -> None:
-    np.save("votes.npy", votes)
-    np.save("labels.npy", labels)
-    before = set(Path().iterdir())
-    _complains(nzc(*arguments, code=2), begins)
-    assert set(Path().iterdir()) == before
-
-
-@pytest.mark.parametrize(
-    "arguments", [FILE, ["dataset=npz", "dataset.path=data.npz"]], ids=["votes", "npz"]
-)
-def test_files_that_are_no_arrays(nzc: Nzc, arguments: list[str]) -> None:
-    np.save("votes.npy", FLAT)
-    np.savez("data.npz", x=np.ones((60, 8)), y=np.arange(60) % 3)
-    path = Path(arguments[-1].partition("=")[2])
-    for content in (path.read_bytes()[:-99], pickle.dumps(FLAT)):
-        path.write_bytes(content)
-        _complains(nzc(*arguments, code=2), arguments[-1])

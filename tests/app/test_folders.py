@@ -130,9 +130,3 @@ def test_no_label_is_drawn_for_a_folder_that_has_gone(
     monkeypatch.setattr(pipeline.Execution, "_vote", vanish)
     assert "can no longer be written" in nzc(*FILE, "rng=system", "dataset.name=p", code=1).err
     assert Ledger(".nzc/ledger.db").entries() == []
-
-
-def test_a_run_without_a_record_of_its_configuration_is_refused(nzc: Nzc, histograms: Path) -> None:
-    refused = nzc(*FILE, "hydra.output_subdir=null", code=2).err
-    assert refused.startswith("nzc: hydra.output_subdir=null: ")
-    assert not Path("outputs").exists() and not Path(".nzc").exists()

@@ -73,16 +73,6 @@ def test_a_sweep_in_the_folder_of_another_is_that_sweep_alone(
 
 
 @pytest.mark.parametrize(
-    "words",
-    [["hydra.sweep.subdir=q${queries}"], ["hydra.output_subdir=null", "hydra/sweeper=basic"]],
-)
-def test_other_folders_of_jobs_are_refused_before_the_first_job(nzc: Nzc, words: list[str]) -> None:
-    err = nzc("--multirun", *FILE, "queries=1,3", "hydra.sweep.dir=sw", *words, code=2).err
-    assert err.count("\n") == 1 and f"nzc: {words[0]}: " in err
-    assert not Path("sw").exists()
-
-
-@pytest.mark.parametrize(
     ("row", "params", "typed", "jobs", "lines"),
     [
         # A row may be a grid, whose seeds are averaged; the command line has the last word.

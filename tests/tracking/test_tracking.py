@@ -282,10 +282,3 @@ def test_variables_that_mlflow_would_follow_are_named(
     ran = nzc(*quiet, "tracking.uri=${oc.env:MLFLOW_TRACKING_URI}")  # as the line says
     assert ran.err == "" and Path("of_others.db").exists()
     assert OmegaConf.load(CONF / "tracking/mlflow.yaml").uri == USUAL_URI
-
-
-def test_a_model_name_that_mlflow_refuses_is_refused_before_the_run(
-    nzc: Nzc, histograms: Path
-) -> None:
-    ran = nzc(*FILE, "tracking.register=a/b", code=2)
-    assert ran.results == [] and ran.err.startswith("nzc: tracking.register=")
