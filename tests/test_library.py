@@ -216,27 +216,6 @@ def test_wrong_labels_are_refused(labels: Any) -> None:
         nzc.GNMax(5).cost(VOTES, labels)
 
 
-@pytest.mark.parametrize(
-    ("mechanism", "queries", "epsilon", "delta"),
-    [
-        (nzc.GNMax, 5, 8.0, 1e-5),
-        (nzc.LNMax, 4, 0.1, 1e-5),
-        (nzc.PermuteAndFlip, 4, 0.2, 1e-5),
-        (partial(nzc.Stable, threshold=8000), 20, 0.1, 1e-5),
-        (partial(nzc.Confident, threshold=200, sigma1=150), 5, 8.0, 1e-5),
-        (partial(nzc.NZC, c=5.0), 10, 0.1, 1e-5),
-        (nzc.Gumbel, 3, 0.0128, 0.1),  # δ alone pays for more noise
-    ],
-)
-def test_calibrated_noise_spends_the_budget_and_no_more(
-    mechanism: Any, queries: int, epsilon: float, delta: float
-) -> None:
-    noise = nzc.calibrate(mechanism, epsilon, delta, queries)
-    parameter = nzc.accounting.calibration._free(mechanism)
-    spent = mechanism(**{parameter: noise}).worst_case_epsilon(queries, delta)
-    assert epsilon * (1 - 1e-3) <= spent <= epsilon
-
-
 class Known:
     """A mechanism whose ε is known by hand; it jumps at a noise of 3, by the rough bound at 4."""
 

@@ -6,6 +6,8 @@ from collections.abc import Iterator
 from graphlib import TopologicalSorter
 from pathlib import Path
 
+import grimp
+
 import nzc
 
 HOME = Path(nzc.__file__).parent
@@ -30,21 +32,8 @@ NODES = [node for tree in TREES.values() for node in ast.walk(tree)]
 
 
 def test_no_file_imports_itself_by_way_of_others() -> None:
-    trees = {}
-    for path, tree in TREES.items():
-        name = ".".join(path.relative_to(HOME.parent).with_suffix("").parts)
-        trees[name.removesuffix(".__init__")] = tree
-    imports: dict[str, set[str]] = {name: set() for name in trees}
-    for name, tree in trees.items():
-        for node in ast.walk(tree):
-            modules = [
-                alias.name for alias in getattr(node, "names", ()) if isinstance(alias, ast.alias)
-            ]
-            if isinstance(node, ast.Import):
-                imports[name].update(modules)
-            elif isinstance(node, ast.ImportFrom):
-                inner = {f"{node.module}.{module}" for module in modules} & trees.keys()
-                imports[name] |= inner or {str(node.module)}
+    graph = grimp.build_graph("nzc", cache_dir=None)
+    imports = {name: graph.find_modules_directly_imported_by(name) for name in graph.modules}
     TopologicalSorter(imports).prepare()  # raises CycleError
 
 

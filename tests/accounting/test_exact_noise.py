@@ -133,7 +133,6 @@ def test_a_label_rarer_than_the_steps_of_float64_occurs() -> None:
 
     Its law says e^-78.
     """
-    assert default_rng(0).laplace(size=10**6).max() < 37
     noise = ExactNoise(LAPLACE, Fraction(1))
     unit = 2**896
     first = [0, 2**53 - 1]

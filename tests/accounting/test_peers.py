@@ -8,7 +8,17 @@ from dp_accounting.pld import privacy_loss_distribution as pld
 
 from nzc.accounting import data_independent
 from nzc.mechanisms import NoisyArgmax, Vectors
-from nzc.mechanisms.presets import Confident, Counts, CountsGaussian, GNMax, Gumbel, LNMax, Sums
+from nzc.mechanisms.presets import (
+    NZC,
+    Confident,
+    Counts,
+    CountsGaussian,
+    GNMax,
+    Gumbel,
+    LNMax,
+    NZCGaussian,
+    Sums,
+)
 
 DELTA = 1e-5
 gaussian = partial(pld.from_gaussian_mechanism, value_discretization_interval=1e-4)
@@ -32,8 +42,9 @@ def labels(
 
 def test_gaussian_noise() -> None:
     """A moved vote changes two counts by one, and a screen's statistic by one."""
-    counts = CountsGaussian(40).promise(100, 100).data_independent(DELTA)
-    assert counts == pytest.approx(peer((gaussian(40, sensitivity=np.sqrt(2)), 100)), rel=1e-4)
+    counts = peer((gaussian(40, sensitivity=np.sqrt(2)), 100))
+    for mechanism in (CountsGaussian(40), NZCGaussian(c=5, sigma=200)):
+        assert mechanism.worst_case_epsilon(100, DELTA) == pytest.approx(counts, rel=1e-4)
     parts = Confident(200, 150, 40).promise(640, 286).worst_case
     noise = peer((gaussian(150), 640), (gaussian(40, sensitivity=np.sqrt(2)), 286))
     assert data_independent.compose(parts, DELTA, rough=True) == pytest.approx(noise, rel=1e-4)
@@ -54,13 +65,13 @@ def test_sums(sigma: float) -> None:
     assert often == pytest.approx(Sums(sigma / 3).promise(1, 1).data_independent(DELTA))
 
 
-@pytest.mark.parametrize(("gamma", "releases"), [(0.5, 20)])
-def test_laplace_noise(gamma: float, releases: int) -> None:
+@pytest.mark.parametrize("mechanism", [Counts(0.5), NZC(c=5, gamma=0.1)], ids=repr)
+def test_laplace_noise(mechanism: NoisyArgmax, gamma: float = 0.5, releases: int = 20) -> None:
     """Two counts change by one.
 
     nzc knows of each that it is pure; randomised response is the worst of what is.
     """
-    found = Counts(gamma).promise(releases, releases).data_independent(DELTA)
+    found = mechanism.worst_case_epsilon(releases, DELTA)
     flip = 2 / (1 + np.exp(gamma))
     response = pld.from_randomized_response(flip, 2, value_discretization_interval=1e-5)
     laplace = pld.from_laplace_mechanism(1 / gamma, value_discretization_interval=1e-5)

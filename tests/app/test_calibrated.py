@@ -1,6 +1,5 @@
 """Noise that nobody typed: the run finds the noise that spends the budget, and says so."""
 
-from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -9,7 +8,6 @@ import numpy as np
 import presets
 import pytest
 from conftest import FILE, Nzc
-from dp_accounting.pld import privacy_loss_distribution as pld
 from omegaconf import DictConfig, OmegaConf
 
 import nzc as library
@@ -52,48 +50,13 @@ def _promised(*words: str, sizes: tuple[int, ...] = (QUERIES,)) -> tuple[DictCon
     return cfg.aggregator, promise.epsilon
 
 
-def _gaussian(*shifts: float) -> float:
-    """ε of Gaussian noise at mean shifts, in deviations, for each query: by dp-accounting."""
-    mechanism = partial(pld.from_gaussian_mechanism, value_discretization_interval=1e-4)
-    whole = mechanism(1 / float(np.sqrt(QUERIES * np.square(shifts).sum())))
-    return float(whole.get_epsilon_for_delta(1e-5))
-
-
-def _laplace(shift: float) -> float:
-    """ε of Laplace noise of which two counts move by `shift` scales, for each of the queries, as
-    dp-accounting has it.
-
-    By randomised response, which is the worst of what is as private as they are.
-    """
-    response = 2 / (1 + np.exp(shift))
-    one = pld.from_randomized_response(response, 2, value_discretization_interval=1e-5)
-    return float(one.self_compose(2 * QUERIES).get_epsilon_for_delta(1e-5))
-
-
 @pytest.mark.parametrize(
-    ("aggregator", "other_route", "gap"),
-    [
-        ("gnmax", lambda a: _gaussian(2**0.5 / a.sigma), 0.4),
-        ("confident", lambda a: _gaussian(2**0.5 / a.sigma, 1 / a.sigma1), 0.4),
-        ("stable", lambda a: _gaussian(1 / a.sigma1), 0.4),
-        ("counts", lambda a: _laplace(a.gamma), 0.01),
-        ("counts_gaussian", lambda a: _gaussian(2**0.5 / a.sigma), 0.001),
-        ("nzc", lambda a: _laplace(a.c * a.gamma), 0.01),
-        ("nzc_gaussian", lambda a: _gaussian(2**0.5 * a.c / a.sigma), 0.001),
-    ],
-)  # fmt: skip
-def test_noise_that_nobody_typed_follows_from_the_budget(
-    aggregator: str, other_route: Callable[[Any], float], gap: float
-) -> None:
-    """Of every aggregator, all queries together spend it; what another library says of the same
-    noise is no less.
-
-    It is more by `gap` at most where the label or the bit of a screen tells less than the noisy
-    counts.
-    """
-    found, promised = _promised(f"aggregator={aggregator}")
+    "aggregator", sorted({*presets.NAMES} - {"ground_truth", "plurality", "sums"})
+)
+def test_noise_that_nobody_typed_follows_from_the_budget(aggregator: str) -> None:
+    """All queries together spend it; whether their price is right: tests/accounting."""
+    _, promised = _promised(f"aggregator={aggregator}")
     assert EPSILON * (1 - 2e-3) <= promised <= EPSILON
-    assert promised * (1 - 1e-3) <= other_route(found) <= promised * (1 + gap) + 1e-3
 
 
 def _preset(name: str, epsilon: float | None) -> Any:
@@ -101,15 +64,6 @@ def _preset(name: str, epsilon: float | None) -> Any:
     preset = OmegaConf.load(presets.FOLDER / f"{name}.yaml")
     tree = {"delta": 1e-5, "budget": {"epsilon": epsilon}, "dataset": {}}
     return OmegaConf.create(tree | {"aggregator": preset}).aggregator
-
-
-@pytest.mark.parametrize("name", presets.NAMES)
-def test_every_preset_leaves_its_noise_to_a_budget(name: str) -> None:
-    free = _preset(name, 1)
-    typed = _preset(name, None)
-    for key in free.keys() & {"sigma", "gamma", "sigma1"}:
-        assert free[key] is None
-        assert typed[key] is not None
 
 
 def test_noise_beside_that_of_a_budget_keeps_the_proportion_of_the_preset() -> None:

@@ -3,7 +3,7 @@ is published.
 """
 
 import json
-from itertools import combinations_with_replacement, permutations, product
+from itertools import product
 from pathlib import Path
 
 import brute
@@ -36,11 +36,10 @@ DELTA = 1e-3
 def _moved(row: list[int]) -> list[np.ndarray]:
     """All histograms of which at most two votes moved, each from any to any class."""
     others = {tuple(row)}
-    classes = np.eye(len(row), dtype=int)
-    for moves in combinations_with_replacement(permutations(classes, 2), 2):
-        for taken in (moves[:1], moves):
-            others.add(tuple(row + sum(new - old for new, old in taken)))
-    return [np.array(other) for other in others if min(other) >= 0]
+    for _ in range(2):
+        for other in list(others):
+            others.update(map(tuple, brute.moves(other)))
+    return list(map(np.array, others))
 
 
 def _joint(mechanism: NoisyArgmax, votes: np.ndarray) -> np.ndarray:

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 from brute import leak
-from conftest import SMALL, TEACHERS, Nzc
+from conftest import SMALL, Nzc
 from numpy.random import default_rng
 from numpy.testing import assert_allclose, assert_array_equal
 
@@ -15,7 +15,6 @@ import nzc
 from nzc.accounting import sanitised
 from nzc.accounting.epsilon import BOUNDS
 from nzc.accounting.gaussian import gaussian
-from nzc.data.digits import Digits
 from nzc.labeling.bound import LabelingPolicy, Promise
 from nzc.labeling.ledger import Ledger
 from nzc.labeling.query_selection import CHOICES, QuerySelection
@@ -30,7 +29,6 @@ from nzc.mechanisms import (
     ThresholdScreen,
 )
 from nzc.mechanisms.adjacency import Adjacency, OwnCells, OwnLabels
-from nzc.students.linear import Linear
 from nzc.teachers import VoteHistograms
 from nzc.validation import InputError
 
@@ -350,30 +348,6 @@ def test_a_round_keeps_the_sums_of_votes_only_where_features_are_public(
     """
     session = _ask_all(_policy(nzc.Counts(0.5).between(adjacency)), [POOL])
     assert (session.rounds[0].sums is not None) == public
-
-
-def test_a_student_learns_from_what_was_released_and_is_charged_for_before(
-    nzc: Nzc, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Its labels are those of labels.csv, which differ from the true ones; they are in the ledger
-    when it begins.
-    """
-    learned = []
-
-    def learn(student: Linear, x: np.ndarray, y: np.ndarray, *rest: object) -> None:
-        (entry,) = Ledger(Path(".nzc/ledger.db")).entries()
-        learned.append((y, entry))
-        raise RuntimeError("a fit that fails")
-
-    monkeypatch.setattr(Linear, "learn", learn)
-    noise = ["aggregator=gnmax", "aggregator.sigma=9", "queries=80", "rng=system"]
-    alone = ["teachers=logistic", "teachers.parallel=1", "student=linear", *TEACHERS[::2]]
-    assert "a fit that fails" in nzc(*DIGITS, *alone, *noise, code=1).err
-    ((labels, entry),) = learned
-    assert entry.facts["answered"] == 80
-    assert_array_equal(labels, np.frombuffer(entry.labels, "<i8"))
-    true = Digits(seed=0, private=300, public=100).load().public.y[:80]
-    assert (labels != true).mean() > 0.3
 
 
 def test_interactive_end_to_end(nzc: Nzc) -> None:
