@@ -46,7 +46,6 @@ def test_an_input_error_is_one_line_that_survives_another_process() -> None:
         (settings.Positive, [1e-120, 3], [0, 1e-121, -1, float("nan"), float("inf"), "1", True]),
         (settings.NotNegative, [0, 1e120], [-1e-9, 1e121]),
         (settings.Between0And1, [0.5], [0, 1]),
-        (settings.Count | None, [None, 2], [0]),
     ],
 )
 def test_ranges_are_enforced_by_annotations(kind: Any, good: list[Any], bad: list[Any]) -> None:

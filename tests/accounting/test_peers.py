@@ -43,7 +43,7 @@ def labels(
 def test_gaussian_noise() -> None:
     """A moved vote changes two counts by one, and a screen's statistic by one."""
     counts = peer((gaussian(40, sensitivity=np.sqrt(2)), 100))
-    for mechanism in (CountsGaussian(40), NZCGaussian(c=5, sigma=200)):
+    for mechanism in (CountsGaussian(40), NZCGaussian(c=4, sigma=200)):
         assert mechanism.worst_case_epsilon(100, DELTA) == pytest.approx(counts, rel=1e-4)
     parts = Confident(200, 150, 40).promise(640, 286).worst_case
     noise = peer((gaussian(150), 640), (gaussian(40, sensitivity=np.sqrt(2)), 286))
@@ -65,7 +65,7 @@ def test_sums(sigma: float) -> None:
     assert often == pytest.approx(Sums(sigma / 3).promise(1, 1).data_independent(DELTA))
 
 
-@pytest.mark.parametrize("mechanism", [Counts(0.5), NZC(c=5, gamma=0.1)], ids=repr)
+@pytest.mark.parametrize("mechanism", [Counts(0.5), NZC(c=4, gamma=0.1)], ids=repr)
 def test_laplace_noise(mechanism: NoisyArgmax, gamma: float = 0.5, releases: int = 20) -> None:
     """Two counts change by one.
 

@@ -10,16 +10,12 @@ import numpy as np
 import pytest
 from conftest import FILE, VOTES, Command, Nzc
 from hydra.core.override_parser.overrides_parser import OverridesParser
-from hypothesis import given, settings
-from hypothesis import strategies as st
-from omegaconf import OmegaConf
 
 from nzc.app.build import build
-from nzc.app.components import build_components
 from nzc.app.config import compose_run
-from nzc.app.errors import error_line, input_error
+from nzc.app.errors import input_error
 from nzc.app.keys import refuse_unknown_keys
-from nzc.runs.layout import RESULT, STUDENT, STUDENT_INPUT, flatten
+from nzc.runs.layout import RESULT, STUDENT, STUDENT_INPUT
 
 #: Arguments, and how the line begins, if not with the last of them.
 WRONG = """
@@ -59,6 +55,11 @@ report nowhere | FOLDER=nowhere
 predict damaged new.npy | FOLDER=damaged
 teachers.count=6 student=none paths.store=store | ledger=/
 student=mine | student._target_=null
+BUDGETS | budget.groups=null
+BUDGETS aggregator.gamma=0.1 budget.groups={careful:1} | budget.groups=
+BUDGETS budget.groups={careful:1,open:-2} | budget.groups.open=-2
+BUDGETS aggregator.gamma=0.1 GROUPS dataset.path=unlabelled.npz | budget.groups=
+BUDGETS GROUPS aggregator.gamma=9 | budget.
 FLAT hydra.output_subdir=null
 FLAT tracking=mlflow tracking.register=a/b
 MULTIRUN hydra.sweep.subdir=q${queries}
@@ -79,6 +80,8 @@ SHORT = {
     "MULTIRUN": " ".join(["--multirun", *FILE, "queries=1,3"]),
     "PLAN": "plan --teachers 100 --classes 4 --epsilon 30 --queries 8",
     "NEAR_ZERO": "recipe=near_zero teachers=logistic tracking=mlflow trainer.accelerator=cpu",
+    "BUDGETS": "recipe=near_zero queries=6 dataset=npz dataset.classes=3 dataset.path=budgets.npz",
+    "GROUPS": "budget.groups={careful:0.5,open:2}",
     "ENCODER": "representation.encoder.network",
 }
 MINE = """def Own():
@@ -115,6 +118,7 @@ def _files(nzc: Nzc, monkeypatch: pytest.MonkeyPatch) -> None:
     role = np.repeat(["private", "public", "test"], 20)
     np.savez("unlabelled.npz", x=x, y=np.where(role == "public", -1, y), role=role)
     np.savez("one_class.npz", x=x, y=np.where(role == "private", 1, y), role=role)
+    np.savez("budgets.npz", x=x, y=y, role=role, budget=np.where(y, "open", "careful"))
     for whole, kind in (("votes.npy", "npy"), ("one_class.npz", "npz")):
         Path(f"cut.{kind}").write_bytes(Path(whole).read_bytes()[:-99])
         Path(f"pickled.{kind}").write_bytes(pickle.dumps(flat))
@@ -195,23 +199,6 @@ def test_a_key_beside_a_sweep_over_its_group_is_answered_with_what_to_type(nzc: 
     typed = "++aggregator.threshold=30"
     assert typed in nzc(*words, "aggregator.threshold=30", code=2).err
     assert "votes.npy" in nzc(*words, typed, code=2).err  # the next mistake
-
-
-JUNK = ["abc", "null", "-1", "nan", "1e400", "[1,{a: 2}]", "{a: 1}", "true", "${nope}", "???"]
-TREE = OmegaConf.to_container(compose_run(["tracking=none"]), resolve=False)
-KEYS = [key for key in flatten(TREE) if not key.startswith("hydra.") and "_target_" not in key]
-
-
-@given(key=st.sampled_from(KEYS), value=st.sampled_from(JUNK))
-@settings(derandomize=True, deadline=None, max_examples=5)
-def test_any_value_of_any_key_is_taken_or_refused_in_one_line(key: str, value: str) -> None:
-    try:
-        cfg = compose_run([f"{key}={value}", "tracking=none"])
-        build_components(cfg, cfg.hydra.runtime.choices, figures=False)
-    except Exception as error:
-        code, line = error_line(error)
-        assert code == 2 and "\n" not in line, line
-        assert key.rpartition(".")[2] in line
 
 
 #: What stands in a sweep file, and how the line begins.

@@ -181,13 +181,12 @@ TEACHERS = [
 
 @pytest.fixture
 def files(tmp_path: Path) -> None:
-    """Arrays and tables of records with budgets; none.npz has no budgets."""
+    """Arrays and tables of records with budgets."""
     y = np.arange(300) % 3
     x = np.eye(3)[y] * 3 + default_rng(0).normal(size=(300, 3))
     role = np.repeat(["private", "public", "test"], [200, 70, 30])
     budget = np.array(["careful", "open", "open", "careful"])[np.arange(300) % 4]
     np.savez(tmp_path / "own.npz", x=x, y=y, role=role, budget=budget)
-    np.savez(tmp_path / "none.npz", x=x, y=y, role=role)
     table = pd.DataFrame(x, columns=["a", "b", "c"]).assign(y=y)
     table[200:270].to_csv(tmp_path / "public.csv", index=False)
     table[:200].assign(whose=budget[:200]).to_csv(tmp_path / "private.csv", index=False)
@@ -214,19 +213,3 @@ def test_a_run_states_and_publishes_the_epsilon_of_each_group(
     state(newest_folder(ran), ran.result | {"individual": own | {"careful": 0.1}})
     with pytest.raises(library.InputError, match=r"individual.careful=0.1: must be at least"):
         publish_run(newest_folder(ran), Path("less"), name="clinic")
-
-
-@pytest.mark.parametrize(
-    ("settings", "named"),
-    [
-        ([], "budget.groups=null: "),
-        (["budget.groups={careful: 1}"], "budget.groups="),
-        (["budget.groups={careful: 1, open: -2}"], "budget.groups.open=-2"),
-        ([GROUPS, "dataset.path=none.npz"], "budget.groups="),
-        ([GROUPS, "aggregator.gamma=9"], "budget."),
-    ],
-)
-def test_wrong_budgets_are_refused_before_anything_runs(
-    nzc: Nzc, files: None, settings: list[str], named: str
-) -> None:
-    assert named in nzc(*NPZ, *CELLS, *settings, code=2).err

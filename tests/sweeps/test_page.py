@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 from conftest import FILE, Command, Nzc, mlflow_client, tracked_runs
-from mlflow.utils.mlflow_tags import MLFLOW_PARENT_RUN_ID, MLFLOW_RUN_NOTE
+from mlflow.utils.mlflow_tags import MLFLOW_RUN_NOTE
 
 from nzc.runs.layout import PAGE
 from nzc.sweeps.page import write_page
@@ -87,7 +87,6 @@ def test_an_epsilon_of_0_beside_an_infinite_one_protects_nobody_on_any_screen(
 def _require_tracked() -> None:
     client = mlflow_client()
     parent, *jobs = tracked_runs()
-    assert {job.data.tags[MLFLOW_PARENT_RUN_ID] for job in jobs} == {parent.info.run_id}
     assert [job.info.run_name for job in jobs] == ["few", NAME, "wrong"]
     assert parent.data.tags[MLFLOW_RUN_NOTE].startswith("what do <votes>")
     for file in ("table.md", "figures/cost.svg"):

@@ -28,12 +28,8 @@ FILE = [*VOTES, "teachers.path=votes.npy", "aggregator.sigma=10", *QUIET]
 DIFFERENT = ("seconds", "epsilon_ledger", "system", "mlflow.runName", "nzc")
 
 
-def _runs() -> list[Run]:
-    return tracked_runs()
-
-
 def _statuses() -> list[str]:
-    return [run.info.status for run in _runs()]
+    return [run.info.status for run in tracked_runs()]
 
 
 def _recorded(run: Run) -> dict[str, Any]:
@@ -94,11 +90,11 @@ def test_what_was_half_sent_is_sent_whole_and_once(
     nzc(*digits)
     for left in (1, 0):
         assert command(*sync)[:2] == (0, f"{left} sent, 0 not, 0 under way\n")
-        first, second = (_recorded(run) for run in _runs())
+        first, second = (_recorded(run) for run in tracked_runs())
         assert first == second
     assert (first["models"], first["status"]) == (1, "FINISHED")
     assert len(first["curves"]["Student/loss_labelled"]) == 20
-    models = mlflow_client().search_logged_models([_runs()[0].info.experiment_id])
+    models = mlflow_client().search_logged_models([tracked_runs()[0].info.experiment_id])
     versions = mlflow_client().search_model_versions("name = 'digits'")
     assert {version.source for version in versions} == {
         f"models:/{model.model_id}" for model in models
@@ -116,7 +112,7 @@ def test_a_sweep_whose_server_is_down_or_that_was_killed_is_sent_as_a_sweep(
     ended = 1000 * time.time()
     assert command("sync", "outputs/sweeps", "--uri", DATABASE)[0] == 0
     assert _statuses() == ["FAILED", "FINISHED", "FAILED"]
-    parent, *jobs = _runs()
+    parent, *jobs = tracked_runs()
     assert [run.info.run_name for run in jobs] == ["queries=10", "queries=1000"]
     assert {run.data.tags[MLFLOW_PARENT_RUN_ID] for run in jobs} == {parent.info.run_id}
     for run in (parent, *jobs):
