@@ -114,27 +114,12 @@ def _write(path: Path, contents: Contents) -> None:
         table.to_csv(path, index=False, sep=separator, lineterminator="\r\n")
 
 
-def _write_unquoted(path: Path, contents: Contents) -> None:
-    """Write the first cell as it is, as a program does that knows no quotation marks."""
-    _write(path, {row: f"CONTENT{row}." for row in contents})
-    text = path.read_bytes().decode()
-    for row, content in contents.items():
-        text = text.replace(f"CONTENT{row}.", content, 1)
-    path.write_bytes(text.encode())
-
-
-def _table(
-    name: str,
-    folder: Path,
-    contents: Contents,
-    write: Callable[[Path, Contents], None] = _write,
-    **settings: Any,
-) -> Table:
+def _table(name: str, folder: Path, contents: Contents) -> Table:
     public = str(folder / "public.parquet")
     _records(40, 1).drop(columns="out").to_parquet(public)
-    write(folder / name, contents)
+    _write(folder / name, contents)
     files = {"private": str(folder / name), "public": public, "label": "out", "group": "person"}
-    return Table(**files, classes=["no", "yes"], columns=KINDS, **settings)
+    return Table(**files, classes=["no", "yes"], columns=KINDS)
 
 
 def _npz(folder: Path, contents: Contents) -> Npz:
@@ -184,11 +169,9 @@ def _folder(folder: Path, contents: Contents) -> Folder:
 
 
 VALUES = [*TEXTS, *NUMBERS, *TIMES]
-UNQUOTED = partial(_table, "a.tsv", write=_write_unquoted, drop=[*TYPES, "day", "stamp", "note"])
 READERS: dict[str, tuple[Callable[[Path, Contents], Any], list[Any]]] = {
     "csv": (partial(_table, "a.csv"), TEXTS),
     "tsv": (partial(_table, "a.tsv"), TEXTS),
-    "unquoted": (UNQUOTED, TEXTS[:14]),
     "parquet": (partial(_table, "a.parquet"), VALUES),
     "arrow": (partial(_table, "a.arrow"), VALUES),
     "npz": (_npz, [*(text for text in TEXTS if len(text) < 500), "\ud800", *NUMBERS]),
