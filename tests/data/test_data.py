@@ -60,9 +60,9 @@ def test_labels_decide_nothing_public(monkeypatch: pytest.MonkeyPatch) -> None:
     other = replace(splits, private=Records(splits.private.x[order], rng.integers(0, 10, 300)))
     assert (other.pool == splits.pool).all()
     plain = Digits(0, 300, 400).read()
-    assert plain.pool is plain.public.x and "features" not in plain.summary
+    assert plain.pool is plain.public.x
     trees = Sklearn(count=4, seed=0, estimator=DecisionTreeClassifier())
-    assert (trees.unit(splits), trees.unit(plain)) == ("label", "record")
+    assert trees.unit(splits) == "label"
     assert "nothing protects" in trees.neighbours(splits)
     with pytest.raises(InputError, match=r"^path="):
         VoteFile("votes.npy").check(splits)

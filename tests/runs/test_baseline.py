@@ -26,22 +26,21 @@ def test_one_unit_moves_a_step_by_two_at_most_and_nearly_so_much(
     rng = default_rng(0)
     moved = []
     for trial in range(100):
-        groups = np.sort(rng.integers(0, 6, 30)) if grouped else np.arange(30)
-        unit = groups == groups[0]
-        new = int(rng.integers(1, 9)) if grouped else 1
-        x = scale * rng.normal(size=(30 + new, 4))
-        y = rng.integers(0, 3, 30 + new)
-        weights = rng.normal(size=(4, 3))
-        if trial == 0:  # opposite directions, which the wrong class makes largest
-            first = np.append(unit, [True] * new)
-            x[first] = 1e4
-            y[first] = np.where(np.arange(first.sum()) < unit.sum(), 0, 1)
-            weights = np.zeros((4, 3))
-        other = np.append(np.flatnonzero(~unit), 30 + np.arange(new))  # rows of the neighbour
-        keys = np.append(groups, [groups[0]] * new)
-        before = gradients(x[:30], y[:30], groups if grouped else None, weights)
-        after = gradients(x[other], y[other], keys[other] if grouped else None, weights)
-        moved.append(np.linalg.norm(before - after))
+        rest_x = scale * rng.normal(size=(29, 4))
+        rest_y = rng.integers(0, 3, 29)
+        weights = rng.normal(size=(4, 3)) * (trial > 0)
+        steps = []
+        for label in (0, 1):
+            size = int(rng.integers(1, 9)) if grouped else 1
+            x = scale * rng.normal(size=(size, 4))
+            y = rng.integers(0, 3, size)
+            if trial == 0:  # opposite directions, which the wrong class makes largest
+                x[:] = 1e4
+                y[:] = label
+            groups = np.append(np.arange(29) // 5, [9] * size) if grouped else None
+            rows = np.append(rest_x, x, axis=0)
+            steps.append(gradients(rows, np.append(rest_y, y), groups, weights))
+        moved.append(np.linalg.norm(steps[0] - steps[1]))
     assert 1.5 < max(moved) <= 2 + 1e-9
 
 
@@ -77,10 +76,10 @@ def test_a_row_that_has_no_finite_place_has_no_features() -> None:
     assert features.norm(dim=1).tolist() == pytest.approx([0.5, 0.5, 1.25**0.5])
 
 
-def test_a_baseline_has_the_same_promise_and_can_be_used(nzc: Nzc, command: Command) -> None:
+def test_a_baseline_has_the_same_promise(nzc: Nzc) -> None:
     """Data, unit and ε are those of the run with labels.
 
-    The ledger is charged, and the model predicts new rows.
+    The ledger is charged.
     """
     rng = default_rng(0)
     y = rng.integers(0, 2, 1500)
@@ -103,11 +102,6 @@ def test_a_baseline_has_the_same_promise_and_can_be_used(nzc: Nzc, command: Comm
     assert ledger.total(entries[0].dataset, 1e-5) > 1.2
     (run,) = tracked_runs()
     assert (run.data.metrics["epsilon"], run.data.metrics["accuracy"]) == (1, second["accuracy"])
-
-    folder = newest_folder(ran)
-    np.save("new.npy", x[:500])
-    header, *lines = command("predict", str(folder), "new.npy")[1].splitlines()
-    assert header == "row,label,probability,p(0),p(1)" and len(lines) == 500
 
 
 FLATTEN = ["representation=pretrained", "representation.encoder.model={_target_: torch.nn.Flatten}"]

@@ -36,8 +36,7 @@ def test_metrics_agree_with_scikit_learn(classes: int) -> None:
     assert metrics.balanced_accuracy == pytest.approx(balanced_accuracy_score(truth, predicted))
     recall = dict(zip(names, recall_score(truth, predicted, average=None), strict=True))
     assert metrics.recall == pytest.approx(recall)
-    lowest = sorted(recall, key=lambda name: recall[name])[:3]
-    assert [name for name, _ in metrics.lowest] == lowest
+    assert [name for name, _ in metrics.lowest] == sorted(recall, key=recall.__getitem__)[:3]
     assert metrics.majority == (truth == 0).mean()
     ranked = [1] if classes == 2 else list(range(classes))
     one, scores = np.eye(classes)[truth][:, ranked], probs[:, ranked]
@@ -118,7 +117,6 @@ def test_built_in_and_own_metrics_stand_in_table_result_and_tracker(nzc: Nzc) ->
     assert {"right", "macro", "auc", "balanced_accuracy"} <= set(logged)
 
     read = RunResult.read(newest_folder(ran))
-    assert read.as_dict() == result and read.public.metrics == read.metrics
     for name in ("macro", "balanced_accuracy"):
         assert _objective(f"metrics.{name}", read) == metrics[name]
 

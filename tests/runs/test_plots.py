@@ -6,10 +6,9 @@ import pytest
 from conftest import VOTES, Nzc, newest_folder
 from matplotlib.figure import Figure
 
-from nzc.accounting import Epsilon
 from nzc.mechanisms import count_votes
 from nzc.runs import plots
-from nzc.runs.curves import curves_of, read_curves
+from nzc.runs.curves import read_curves
 from nzc.runs.layout import flatten
 from nzc.runs.result import result_keys
 from nzc.teachers import VoteHistograms
@@ -51,8 +50,6 @@ def test_curves_are_counts_of_rows_and_a_run_has_its_figures(nzc: Nzc) -> None:
 def test_one_teacher_never_leads_by_two() -> None:
     votes = VoteHistograms(count_votes([[0, 1, 1]], 2), 1, np.array([0, 1, 0]))
     assert votes.summary["gap_above_2"] == 0
-    curves = curves_of(votes.votes, np.arange(3), np.zeros(3, int), (np.arange(0), {}), Epsilon())
-    assert curves["gap_above"][1].tolist() == [1, 0]
 
 
 def test_the_confusion_is_of_the_released_labels() -> None:

@@ -47,8 +47,8 @@ def test_a_cell_counts_its_records_and_nothing_else(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("most", [1, 3])
-def test_so_many_records_of_each_group_count(most: int) -> None:
-    """Unknown ones fill up a small group: the number of records does not tell its size."""
+def test_a_changed_group_changes_its_own_counts_only(most: int) -> None:
+    """Records of a group are drawn by its name and size, and always as many: all others stay."""
     cells = Cells(per_group=most, seed=3)
     groups = default_rng(0).integers(20, size=90)
     splits = replace(_splits(90), units=Units(groups * 1000))
@@ -60,6 +60,15 @@ def test_so_many_records_of_each_group_count(most: int) -> None:
     assert len(set(rows)) == len(rows)  # no record counts twice
     counted = np.bincount(groups[rows], minlength=20)
     assert np.array_equal(counted, np.minimum(sizes, most))
+
+    group = groups[0]
+    remaining = np.flatnonzero((groups != group) | (np.arange(90) == 0))
+    private = Records(remaining[:, None], splits.private.y[remaining])
+    units = Units(splits.units.groups[remaining])
+    left = cells.counted(replace(splits, private=private, units=units))
+    others = chosen.units.groups != 1000 * group
+    assert np.array_equal(left.units.groups, chosen.units.groups)
+    assert np.array_equal(left.private.x[others], chosen.private.x[others])
 
 
 def test_several_records_a_group_need_groups() -> None:

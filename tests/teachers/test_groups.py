@@ -93,9 +93,6 @@ def test_a_person_moves_one_vote_a_query(teachers: ShardedTeachers) -> None:
     most_moved = 0
     for person, records in ((lonely, 1), (biggest, 1), (biggest, 30), (0, 40), (7, 2)):
         neighbour = _changed(splits, person, records, rng)
-        for shard, other in zip(shards, teachers.shards(neighbour), strict=True):
-            if person not in splits.units.groups[shard]:
-                assert_array_equal(splits.private.x[shard], neighbour.private.x[other])
         after = _predictions(teachers, neighbour)
         assert (before != after).any(axis=1).sum() <= 1
         change = abs(count_votes(before, 3) - count_votes(after, 3)).sum(axis=1)

@@ -12,7 +12,8 @@ from numpy.testing import assert_allclose
 from torch import optim
 from torch.optim.lr_scheduler import CosineAnnealingLR, OneCycleLR, StepLR
 
-from nzc.data import DataSplits, Split
+from nzc.data import DataSplits
+from nzc.data.digits import Digits
 from nzc.students import StudentConfig
 from nzc.students.gan_ssl import GANSSL
 from nzc.students.supervised import Supervised
@@ -46,11 +47,7 @@ def rates(monkeypatch: pytest.MonkeyPatch) -> list[float]:
 
 @pytest.fixture(scope="module")
 def splits() -> DataSplits:
-    """Three classes that differ; 120 records are private."""
-    data, y = clouds(150, 0)
-    private = Split(data.x[:120], y[:120])
-    public = Split(data.x[120:], y[120:])
-    return DataSplits(private, public, public, 3)
+    return Digits(0, 120, 30).load()
 
 
 @pytest.mark.parametrize(("stacked", "optimizers"), [(False, 3), (True, 1)])
