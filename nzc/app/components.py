@@ -1,6 +1,5 @@
 """The components of a run, from a composed configuration: all objects, the rules of labeling."""
 
-import sys
 from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
@@ -23,6 +22,7 @@ from nzc.labeling.query_selection import QuerySelection
 from nzc.mechanisms import Adjacency, NoisyArgmax
 from nzc.runs.checks import RunComponents, load_for
 from nzc.runs.publishable import own_names
+from nzc.runs.saying import say
 from nzc.storage.predictions import PredictionStore
 from nzc.teachers import Teachers
 from nzc.validation import InputError, within
@@ -188,4 +188,4 @@ def _spend_budget(
             words.append(f"aggregator.{key}={cfg.aggregator[key]:.6g}")
     labels = f"{queries} queries" if adjacency.everywhere else "all labels"
     spent = f"{labels} then cost at most ε = {cfg.budget.epsilon:g}"
-    print(f"nzc: {' '.join(words)}: {spent}", file=sys.stderr)
+    say(f"{' '.join(words)}: {spent}")

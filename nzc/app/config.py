@@ -1,6 +1,5 @@
 """The configuration: its keys and their ranges, where presets lie, and the text of `nzc --help`."""
 
-import sys
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -20,6 +19,7 @@ from hydra.types import RunMode
 from omegaconf import MISSING, DictConfig, OmegaConf
 
 from nzc.app.overrides import check_overrides, refuse_sweeps, telling, typed_values
+from nzc.runs.saying import say
 from nzc.settings import AboveOne, Between0And1, Count, Positive, checked, word
 from nzc.validation import InputError, whole
 
@@ -246,8 +246,7 @@ def better_recipe(cfg: DictConfig) -> list[str]:
     if better in (None, recipe) or cfg.baseline:
         return []
     undone = f"dataset.suits.recipe=null keeps {recipe} itself"
-    line = f"nzc: recipe={recipe} is {better} for dataset={choices.dataset}: {undone}"
-    print(line, file=sys.stderr, flush=True)
+    say(f"recipe={recipe} is {better} for dataset={choices.dataset}: {undone}")
     return [f"recipe={better}"]
 
 

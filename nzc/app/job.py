@@ -35,6 +35,7 @@ from nzc.runs.layout import (
     write_error,
 )
 from nzc.runs.result import RunResult
+from nzc.runs.saying import say
 from nzc.runs.summary import result_line, result_table
 from nzc.storage.files import OwnFolder, require_own, require_writable
 from nzc.storage.predictions import STORED
@@ -212,7 +213,7 @@ def run_in_sweep(cfg: DictConfig) -> float | list[float] | None:
             raise
         line = error_line(error, shows_private(cfg))[1]
         write_error(folder, line)
-        print(f"nzc: {line}", file=sys.stderr)
+        say(line)
         return None
 
 

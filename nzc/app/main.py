@@ -19,12 +19,13 @@ from omegaconf import DictConfig, OmegaConf
 from nzc.app.config import CONF, GROUPS, compose_run, recipe_of, register, shows_private
 from nzc.app.errors import Stop, reported
 from nzc.app.overrides import check_overrides, quoted
+from nzc.runs.saying import say
 from nzc.storage.files import PRIVATE
 from nzc.validation import InputError, meant, one_line, shortened
 
 #: The subcommands: each is a function of this name, in the module of this name in nzc.app.
 COMMANDS = ("plan", "predict", "publish", "report", "store", "sync")
-STOPPED = "nzc: stopped; finished teachers are stored, and the same command continues from there"
+STOPPED = "stopped; finished teachers are stored, and the same command continues from there"
 
 
 def main() -> None:
@@ -48,10 +49,10 @@ def main() -> None:
             _run(words)
     except Stop as stop:
         for error in stop.errors:
-            print(f"nzc: {shortened(one_line(str(error)))}", file=sys.stderr)
+            say(shortened(one_line(str(error))))
         raise
     except KeyboardInterrupt:
-        print(STOPPED, file=sys.stderr)
+        say(STOPPED)
         sys.exit(130)
     finally:
         gc.enable()
@@ -118,7 +119,7 @@ def _say_start(cfg: DictConfig) -> None:
     if not cfg.baseline:
         groups = ("dataset", "teachers", "aggregator", "student")
         words = [f"{group}={choices[group]}" for group in groups]
-    print(f"nzc: {' '.join(words)}", file=sys.stderr, flush=True)
+    say(" ".join(words))
 
 
 def _run_hydra(words: Sequence[str]) -> None:

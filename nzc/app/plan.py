@@ -1,6 +1,5 @@
 """The subcommand nzc plan: say beforehand which labels a privacy budget buys."""
 
-import sys
 from argparse import ArgumentTypeError, Namespace
 from collections.abc import Sequence
 from functools import partial
@@ -12,6 +11,7 @@ from nzc.mechanisms import Counts
 from nzc.planning.budget import QUERIES, Plan, PlannedRun
 from nzc.planning.expected import AGREEMENT, expected_in_cells, rows_to_ask
 from nzc.runs.formatting import percent, show
+from nzc.runs.saying import say
 from nzc.validation import InputError, positive, share, whole
 
 #: δ of a run that is not told one.
@@ -113,7 +113,8 @@ def _plan_cells(chosen: Namespace) -> None:
         notes,
         ("ε, at δ = 0", "noise of each count", "rows asked", "records for each", "right labels"),
     )
-    for epsilon in (factor * chosen.epsilon for factor in _FACTORS):
+    for factor in _FACTORS:
+        epsilon = factor * chosen.epsilon
         counts = Counts(epsilon / 2)
         noise_std = counts.noise.deviation
         size = chosen.records, chosen.classes
@@ -142,7 +143,7 @@ def _table(title: str, notes: Sequence[str], columns: Sequence[str]) -> Table:
 def _show_commands(warnings: list[str], arrays: list[str], tables: list[str]) -> None:
     """Show what speaks against the plan, and the commands that run it, for arrays and tables."""
     for warning in warnings:
-        print(f"nzc: {warning}", file=sys.stderr)
+        say(warning)
     show("To run it, put your own names in place of the words in capitals.")
     show("For arrays (images: dataset=folder):")
     show(f"nzc dataset=npz dataset.path=FILE {' '.join(arrays)}")

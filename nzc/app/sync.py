@@ -1,6 +1,5 @@
 """The subcommand nzc sync: send runs that could not be tracked when they ran."""
 
-import sys
 from contextlib import chdir
 from pathlib import Path
 from typing import Any
@@ -10,6 +9,7 @@ from omegaconf import OmegaConf
 
 from nzc.app.errors import Parser
 from nzc.runs.layout import SWEEP
+from nzc.runs.saying import say
 from nzc.tracking import MLflow, cause, send, unsent, wait_at_most
 from nzc.validation import InputError, positive
 
@@ -42,7 +42,7 @@ def sync(arguments: list[str]) -> int:
                 running += 1
             except Exception as error:
                 failed += 1
-                print(f"nzc: {folder}: {cause(error)}", file=sys.stderr)
+                say(f"{folder}: {cause(error)}")
     print(f"{sent} sent, {failed} not, {running} under way")
     return int(failed > 0)
 

@@ -2,7 +2,6 @@
 
 import math
 import re
-import sys
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
@@ -10,6 +9,7 @@ from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
 from rich.console import Console
 
 from nzc.runs.quantities import QUANTITIES, quantity_of
+from nzc.runs.saying import say
 from nzc.validation import in_a_line
 
 #: What each ε means, in the order of the table.
@@ -99,4 +99,4 @@ def optional(what: str) -> Iterator[None]:
         yield
     except Exception as error:  # disk, memory, fonts, matplotlib
         why = in_a_line(error, 200) or type(error).__name__
-        print(f"nzc: {what} could not be made ({why})", file=sys.stderr)
+        say(f"{what} could not be made ({why})")

@@ -1,6 +1,5 @@
 """One run, stage by stage: representation, teachers, votes, labels, student, accounting, files."""
 
-import sys
 import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
@@ -22,6 +21,7 @@ from nzc.runs.layout import LEARNING_CURVES, RUN_FIGURES, RUN_FILES, clear, dige
 from nzc.runs.metrics import Metrics, class_names, evaluate, share_right
 from nzc.runs.outputs import padded, public_arrays, write_outputs
 from nzc.runs.result import Clock, RoundResult, RunResult, versions
+from nzc.runs.saying import say
 from nzc.runs.summary import unbounded
 from nzc.storage.files import make_own, require_there
 from nzc.students import FittedStudent, StudentData
@@ -355,7 +355,8 @@ class Execution:
 
 
 def _warn(lines: Iterable[str]) -> None:
-    sys.stderr.writelines(f"nzc: {line}\n" for line in lines)
+    for line in lines:
+        say(line)
 
 
 def _show(show: Callable[[RunResult], None], result: RunResult) -> None:
@@ -363,7 +364,7 @@ def _show(show: Callable[[RunResult], None], result: RunResult) -> None:
     try:
         show(result)
     except (Exception, SystemExit) as error:  # rich exits where nobody reads standard output
-        _warn([f"the table could not be shown ({in_a_line(repr(error), 200)})"])
+        say(f"the table could not be shown ({in_a_line(repr(error), 200)})")
 
 
 def _record(folder: Path, fit: str, values: Mapping[str, float], step: int) -> None:

@@ -8,7 +8,6 @@ import json
 import os
 import platform
 import re
-import sys
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
@@ -21,6 +20,7 @@ from uuid import uuid4
 from filelock import BaseFileLock, FileLock
 
 from nzc.runs.layout import LEARNING_CURVES, LOCK, RECORD
+from nzc.runs.saying import say
 from nzc.storage.files import write_private
 from nzc.tracking.settings import MLflow
 from nzc.validation import InputError, in_a_line, masked
@@ -186,7 +186,7 @@ def _outage(what: str, then: str = "") -> Iterator[None]:
     try:
         yield
     except (Exception, KeyboardInterrupt) as error:
-        print(f"nzc: {what} ({cause(error) or 'stopped'}){then}", file=sys.stderr)
+        say(f"{what} ({cause(error) or 'stopped'}){then}")
         if isinstance(error, KeyboardInterrupt):
             raise
 

@@ -1,7 +1,6 @@
 """MLflow as tracker: its settings, and what is known without its import, which takes seconds."""
 
 import os
-import sys
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -9,6 +8,7 @@ from typing import TYPE_CHECKING
 from urllib.parse import urlparse
 from urllib.request import url2pathname
 
+from nzc.runs.saying import say
 from nzc.storage.files import require_writable
 from nzc.validation import InputError, one_line
 
@@ -95,7 +95,7 @@ class MLflow:
         if self.is_usual and address and address not in (self.uri, USUAL_URI):
             why = f"is set, but not followed: {self.uri} records this"
             typed = "type 'tracking.uri=${oc.env:MLFLOW_TRACKING_URI}' to record it there"
-            print(f"nzc: {one_line(f'MLFLOW_TRACKING_URI {why}; {typed}')}", file=sys.stderr)
+            say(one_line(f"MLFLOW_TRACKING_URI {why}; {typed}"))
 
 
 def _is_database(file: Path) -> bool:
