@@ -47,7 +47,7 @@ _METRIC = "as in metrics.f1={_target_: sklearn.metrics.f1_score, average: macro}
 
 def run_params(cfg: DictConfig, choices: Mapping[str, str]) -> dict[str, Any]:
     """Return the composed configuration with dotted keys, for the tracker."""
-    tree = _plain(without_hydra(cfg))
+    tree = plain(without_hydra(cfg))
     del tree["sweep"]
     values = {key: value for key, value in flatten(tree).items() if not key.endswith("_target_")}
     return names_of(cfg, choices) | values
@@ -58,7 +58,7 @@ def without_hydra(cfg: DictConfig) -> DictConfig:
     return OmegaConf.masked_copy(cfg, [str(key) for key in cfg if key != "hydra"])
 
 
-def _plain(node: Any) -> Any:
+def plain(node: Any) -> Any:
     """Return a node with its values resolved, as dictionaries and lists."""
     if OmegaConf.is_config(node):
         return OmegaConf.to_container(node, resolve=True)
@@ -67,7 +67,7 @@ def _plain(node: Any) -> Any:
 
 def check_config(cfg: DictConfig) -> None:
     """Raise InputError where a value outside of the groups is not what `Config` says."""
-    _check_values(Config, _plain(without_hydra(cfg)), "")
+    _check_values(Config, plain(without_hydra(cfg)), "")
 
 
 def build(cfg: DictConfig, group: str, chosen: str = "none") -> Any:
@@ -76,7 +76,7 @@ def build(cfg: DictConfig, group: str, chosen: str = "none") -> Any:
     chosen  the group's option: only `none` may have settings without a class, those of a recipe
     """
     kind = KINDS[group]
-    node = _plain(cfg[group])
+    node = plain(cfg[group])
     if not isinstance(node, dict) or "_target_" not in node:
         if group in _OPTIONAL and (not node or chosen == "none"):
             return None
@@ -93,7 +93,7 @@ def build(cfg: DictConfig, group: str, chosen: str = "none") -> Any:
 
 def build_metrics(cfg: DictConfig) -> tuple[OwnMetric, ...]:
     """Return the user's own metrics. Nothing is imported where there are none."""
-    nodes = _plain(cfg.metrics) or {}
+    nodes = plain(cfg.metrics) or {}
     if not isinstance(nodes, dict):
         raise InputError("metrics", nodes, f"must have a name for each metric, {_METRIC}")
     metrics = []

@@ -3,7 +3,6 @@
 from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 from omegaconf import DictConfig, OmegaConf
 
@@ -11,7 +10,7 @@ from nzc.accounting import sanitised
 from nzc.accounting.calibration import calibrate_noise
 from nzc.accounting.data_independent import FREE, gaussian_cost
 from nzc.accounting.epsilon import SANITISED
-from nzc.app.build import build, build_metrics, check_config
+from nzc.app.build import build, build_metrics, check_config, plain
 from nzc.app.config import name_of_people, names_of
 from nzc.app.keys import refuse_unknown_keys
 from nzc.data import LABEL
@@ -83,7 +82,7 @@ def build_policy(cfg: DictConfig, teachers: Teachers, rows: Callable[[], int]) -
     The noise of the aggregator that is null is set in `cfg`: it spends `budget.epsilon`. `rows`
     returns how many rows can be asked, where the noise depends on that.
     """
-    rounds: Any = list(cfg.rounds) if OmegaConf.is_list(cfg.rounds) else cfg.rounds
+    rounds = plain(cfg.rounds)
     selection = QuerySelection(cfg.query_choice, rounds)
     plan = partial(sanitised.plan, order=cfg.sanitise.order, beta=cfg.sanitise.beta)
     with within("teachers"):
@@ -118,11 +117,9 @@ def build_policy(cfg: DictConfig, teachers: Teachers, rows: Callable[[], int]) -
 
 def _shares_of_groups(cfg: DictConfig, adjacency: Adjacency) -> dict[str, Share]:
     """Return the share of each group in `budget.groups`; the largest is set as `budget.epsilon`."""
-    groups = OmegaConf.select(cfg, "budget.groups")
+    groups = plain(OmegaConf.select(cfg, "budget.groups"))
     if groups is None:
         return {}
-    if OmegaConf.is_config(groups):
-        groups = OmegaConf.to_object(groups)
     of_groups = shares(groups, adjacency)
     largest = max(share.budget for share in of_groups.values())
     if cfg.budget.epsilon not in (None, largest):  # the configuration of a run has the largest
@@ -182,10 +179,11 @@ def _spend_budget(
         cfg.aggregator[noise] = calibrate_noise(epsilon_of, cfg.budget.epsilon, noise, queries)
     if OmegaConf.select(cfg, "baseline"):
         return
-    words = []
-    for key in unknown:
-        if cfg.aggregator[key] is not None:
-            words.append(f"aggregator.{key}={cfg.aggregator[key]:.6g}")
+    words = [
+        f"aggregator.{key}={cfg.aggregator[key]:.6g}"
+        for key in unknown
+        if cfg.aggregator[key] is not None
+    ]
     labels = f"{queries} queries" if adjacency.everywhere else "all labels"
     spent = f"{labels} then cost at most ε = {cfg.budget.epsilon:g}"
     say(f"{' '.join(words)}: {spent}")

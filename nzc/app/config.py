@@ -178,10 +178,9 @@ def read_file(folder: str, name: str | None) -> dict[str, Any]:
 def _groups_help() -> str:
     folders = {f"{group}=": f"conf/{group}" for group in sorted(GROUPS)}
     folders["+sweeps="] = "sweeps"
-    lines = []
-    for name, folder in folders.items():
-        lines.append(f"  {name:15} {', '.join(options(folder))}")
-    return "\n".join(lines)
+    return "\n".join(
+        f"  {name:15} {', '.join(options(folder))}" for name, folder in folders.items()
+    )
 
 
 def _keys_help(*, _root_: Any) -> str:

@@ -1,6 +1,5 @@
 """The subcommand nzc publish: create a folder with what may be published of a run."""
 
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -46,7 +45,12 @@ def publish_run(
     run = published.read_run(folder)
     name = (name or name_of_people(run.config) or "").strip()
     ledger = _ledger(run.config, store)
-    return published.publish(run, dest, ledger, name, partial(_promise, run.config))
+
+    def promise_of(sizes: list[int]) -> Promise:
+        teachers = build(run.config, "teachers")
+        return Promise(build_policy(run.config, teachers, lambda: sum(sizes)), sizes)
+
+    return published.publish(run, dest, ledger, name, promise_of)
 
 
 def _ledger(cfg: Any, store: Path | None) -> Path:
@@ -57,7 +61,3 @@ def _ledger(cfg: Any, store: Path | None) -> Path:
     if store is None and ledger:
         return Path(home, ledger)
     return PredictionStore(store or home / cfg.paths.store).ledger
-
-
-def _promise(cfg: Any, sizes: list[int]) -> Promise:
-    return Promise(build_policy(cfg, build(cfg, "teachers"), lambda: sum(sizes)), sizes)

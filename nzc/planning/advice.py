@@ -29,9 +29,11 @@ def doubts(
     lines = []
     enough = ENOUGH
     voters = "teachers"
+    price = "more noise"
     if in_cells:
         enough = ENOUGH_IN_CELLS
         voters = "records"
+        price = "fewer votes"
     if accuracy < enough:
         shares = f"{100 * accuracy:.1f} % of the labels would be right"
         if agreement is not None:
@@ -39,7 +41,7 @@ def doubts(
         remedy = f"use more {voters}, a larger ε or fewer queries"
         lines.append(
             f"noise drowns the votes: {shares}, without noise 100.0 %; "
-            f"{remedy} (at a fixed ε, more queries mean {price(in_cells)})"
+            f"{remedy} (at a fixed ε, more queries mean {price} for each)"
         )
     if epsilon is not None and labels < PER_CLASS * classes:
         few = f"fewer than {PER_CLASS} for each of {classes} classes"
@@ -70,8 +72,3 @@ def about_sums(noise_std: float, units: int, classes: int, public: int) -> list[
         why = f"there are {public:,} public rows, and they tell how features vary"
         lines.append(f"{why}: {FEW_ROWS:,} or more make a better model")
     return lines
-
-
-def price(in_cells: bool) -> str:
-    """Return what more queries cost where a budget decides the noise."""
-    return "fewer votes for each" if in_cells else "more noise for each"

@@ -171,10 +171,7 @@ def _contents(run: FinishedRun, name: str, total: Total) -> dict[str, bytes]:
     texts = statement(run.result, run.config.budget.epsilon, run.released, name, total)
     if STUDENT in run.released:
         texts |= student_code()
-    contents = dict(run.released)
-    for file, text in texts.items():
-        contents[file] = text.encode()
-    return contents
+    return run.released | {file: text.encode() for file, text in texts.items()}
 
 
 def _write(dest: Path, contents: dict[str, bytes]) -> None:

@@ -118,11 +118,13 @@ def prepare(parts: RunComponents) -> PreparedRun:
     _check_mechanism(parts, shape, truth)
     session = _session(parts, splits, shape)
     if parts.baseline:
-        _check_baseline(parts, splits, session)
+        _check_baseline(parts, session)
     if parts.trainer.own:
         parts.trainer.check()
     _check_learners(parts, splits)
-    _check_metrics(parts, splits, shape)
+    labels = splits.test.y
+    for metric in parts.metrics:
+        metric.check(labels[labels != UNKNOWN], shape.classes)
     warnings: list[str] = []
     if isinstance(parts.policy.mechanism, NoisySums):
         warnings = _doubts_of_sums(session, splits)
@@ -232,7 +234,7 @@ def _session(parts: RunComponents, splits: DataSplits, shape: VoteShape) -> Labe
     return LabelingSession(promise, shape.rows, ledger, public)
 
 
-def _check_baseline(parts: RunComponents, splits: DataSplits, session: LabelingSession) -> None:
+def _check_baseline(parts: RunComponents, session: LabelingSession) -> None:
     """Check that DP-SGD has records to learn from, and an ε."""
     if not parts.teachers.needs_dataset or not np.isfinite(session.promise.epsilon):
         allowed = "must be false unless there are private records, and labels with a finite ε"
@@ -253,13 +255,6 @@ def _check_learners(parts: RunComponents, splits: DataSplits) -> None:
     if not parts.asks_truth:
         with within("teachers"):
             parts.teachers.check_training(splits, parts.store, parts.trainer)
-
-
-def _check_metrics(parts: RunComponents, splits: DataSplits, shape: VoteShape) -> None:
-    """Check the user's own metrics on the labels of the test split."""
-    labels = splits.test.y
-    for metric in parts.metrics:
-        metric.check(labels[labels != UNKNOWN], shape.classes)
 
 
 def _doubts_of_sums(session: LabelingSession, splits: DataSplits) -> list[str]:

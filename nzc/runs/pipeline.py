@@ -60,7 +60,7 @@ def execute(
         work.votes = work._vote(splits, rows)
         work.ask(rows)
         work.account()
-    result = work.result(public_arrays(run, work.student))
+    result = work.result()
     if show is not None:
         _show(show, result)
     work.write(result)
@@ -157,7 +157,9 @@ class Execution:
             require_there(self.folder)
             if number:
                 rows = session.choose(self.places, self.probs)
-            self._ask(rows)
+            with self.stage("labels"):  # privacy boundary: private votes become public labels
+                queries = session.ask(self.votes, rows, self.probs)
+            self._use(queries)
 
     def ask_sums(self) -> None:
         """Release noisy sums of all records. The model that follows labels all public rows.
@@ -176,12 +178,6 @@ class Execution:
             self.labels = self.run.session.released
             unit = self.run.parts.teachers.unit(self.run.splits)
             self.sources = f"noisy sums of {self.votes.teachers:,} private {unit}s"
-
-    def _ask(self, rows: Ints) -> None:
-        """Ask the rows, charge what that costs, and learn from all labels so far."""
-        with self.stage("labels"):  # privacy boundary: private votes become public labels
-            queries = self.run.session.ask(self.votes, rows, self.probs)
-        self._use(queries)
 
     def _use(self, queries: QueryRound) -> None:
         """Charge what the last round costs, and learn from all labels so far."""
@@ -272,13 +268,13 @@ class Execution:
             "learned_from": self.sources,
         }
 
-    def result(self, arrays: Mapping[str, Any]) -> RunResult:
-        """Return all figures of the run, and print its warnings; `arrays` are of public rows."""
+    def result(self) -> RunResult:
+        """Return all figures of the run, and print its warnings."""
         run = self.run
         splits = run.splits
         session = run.session
         policy = session.policy
-        predicted = arrays["predictions"]
+        arrays = public_arrays(run, self.student)
         with self.stage("student"):
             accuracy, metrics, failed = evaluate(self.student, splits, run.parts.metrics)
         warnings = self._warnings(accuracy, metrics) + failed
@@ -291,7 +287,7 @@ class Execution:
         if self.labels is not None:
             labels = self.labels[: len(splits.public)]
             facts["learned_accuracy"] = share_right(labels, splits.public.y)
-            metrics = replace(metrics, agreement=share_right(labels, predicted))
+            metrics = replace(metrics, agreement=share_right(labels, arrays["predictions"]))
         counted, trials = session.ledger.split()
         entries = session.ledger.entries
         if entries:

@@ -117,7 +117,11 @@ class Recorder:
 
     def send_curves(self, folder: Path) -> None:
         """Send what was not sent yet of the learning curves in the folder of the open run."""
-        lines = _curve_lines(folder)[self.sent :]
+        file = folder / layout.LEARNING_CURVES
+        if not file.is_file():
+            return
+        whole = file.read_text(encoding="utf-8").rpartition("\n")[0]  # the file may be growing
+        lines = whole.splitlines()[1 + self.sent :]
         points: list[Metric] = []
         for line in lines:
             name, step, value = line.rsplit(",", 2)
@@ -211,8 +215,11 @@ class Recorder:
 
     def _metrics(self, values: Mapping[str, float], step: int = 0) -> list[Metric]:
         """Return finite values as metrics, all of one time: sending twice is sending once."""
-        finite = {key: value for key, value in values.items() if math.isfinite(value)}
-        return [Metric(key, value, self.begun, step) for key, value in finite.items()]
+        return [
+            Metric(key, value, self.begun, step)
+            for key, value in values.items()
+            if math.isfinite(value)
+        ]
 
     def _log_files(self, folder: Path, *inside: str) -> None:
         """Log the files in these folders of a run or a sweep as artifacts, without passwords."""
@@ -266,14 +273,6 @@ def _is_outage(error: Exception) -> bool:
     if isinstance(error, MlflowException):
         return error.get_http_status_code() in (500, 502, 503, 504)
     return isinstance(error, OSError | OperationalError)
-
-
-def _curve_lines(folder: Path) -> list[str]:
-    """Return the whole lines CURVE,STEP,VALUE of student.csv, which may be growing."""
-    file = folder / layout.LEARNING_CURVES
-    if not file.is_file():
-        return []
-    return file.read_text(encoding="utf-8").rpartition("\n")[0].splitlines()[1:]
 
 
 def _address_of(file: Path) -> str:

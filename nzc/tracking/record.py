@@ -150,10 +150,9 @@ def send(folder: Path, tracker: MLflow) -> None:
 
 def unsent(root: Path) -> list[Path]:
     """Return the folders below `root` that were not sent completely, sweeps before their jobs."""
-    waiting = []
-    for path in root.rglob(RECORD):
-        if not read_record(path.parent).get("sent", True):
-            waiting.append(path.parent)
+    waiting = [
+        path.parent for path in root.rglob(RECORD) if not read_record(path.parent).get("sent", True)
+    ]
     return sorted(waiting, key=lambda folder: (len(folder.parts), folder))
 
 
