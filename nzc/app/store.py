@@ -3,7 +3,7 @@
 import math
 import os
 from argparse import Namespace
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -18,9 +18,6 @@ from nzc.runs.summary import unbounded
 from nzc.storage.predictions import Entry, PredictionStore
 from nzc.validation import InputError, between_0_and_1
 
-#: The values of a line of a table, by the names of the columns.
-_Row = dict[str, object]
-
 
 def store(arguments: list[str]) -> int:
     """List what is stored; or remove predictions, or forget trials."""
@@ -29,18 +26,15 @@ def store(arguments: list[str]) -> int:
     if not Path(chosen.root).is_dir():
         raise InputError("--root", chosen.root, "must be a folder that a run has stored in")
     predictions = PredictionStore(chosen.root, ledger=chosen.ledger)
+    has_ledger = predictions.ledger.is_file()
     if chosen.prune is not None or chosen.all:
         _prune(predictions, chosen)
-        return 0
-    if not predictions.ledger.is_file():
-        _show_predictions(predictions.entries())
-        return 0
-    ledger = Ledger(predictions.ledger)
-    if chosen.forget is not None:
-        _forget(ledger, chosen)
+    elif chosen.forget is not None and has_ledger:
+        _forget(Ledger(predictions.ledger), chosen)
     else:
         _show_predictions(predictions.entries())
-        _show_ledger(ledger, chosen.delta)
+        if has_ledger:
+            _show_ledger(Ledger(predictions.ledger), chosen.delta)
     return 0
 
 
@@ -70,8 +64,7 @@ def _forget(ledger: Ledger, chosen: Namespace) -> None:
     trials = {entry.key: entry for entry in ledger.entries() if entry.kind == TRIAL}
     if chosen.forget:
         what = "key of a trial (a release is never forgotten)"
-        keys = _whole_keys("--forget", chosen.forget, trials, what)
-        trials = {key: trials[key] for key in keys}
+        trials = _beginning("--forget", chosen.forget, trials, what)
     _show_trials([*trials.values()], chosen.delta)
     print("Forget a trial only if nobody has seen its labels, or made a choice by them.")
     _require(chosen.yes)
@@ -83,8 +76,7 @@ def _prune(predictions: PredictionStore, chosen: Namespace) -> None:
     """Remove stored predictions: those whose keys begin as chosen, or all."""
     entries = {entry.path.name: entry for entry in predictions.entries()}
     if not chosen.all:
-        keys = _whole_keys("--prune", chosen.prune, entries, "stored key")
-        entries = {key: entries[key] for key in keys}
+        entries = _beginning("--prune", chosen.prune, entries, "stored key")
     _show_predictions([*entries.values()])
     _require(chosen.yes)
     for entry in entries.values():
@@ -92,15 +84,17 @@ def _prune(predictions: PredictionStore, chosen: Namespace) -> None:
     print(f"removed {len(entries)} entries; the ledger stays")
 
 
-def _whole_keys(option: str, starts: Iterable[str], keys: Collection[str], what: str) -> list[str]:
-    """Return the keys that begin with `starts`, one each."""
-    found = []
+def _beginning(
+    option: str, starts: Iterable[str], entries: dict[str, Any], what: str
+) -> dict[str, Any]:
+    """Return the entries whose keys begin with `starts`, one each."""
+    found = {}
     for start in starts:
-        matches = [key for key in keys if key.startswith(start)]
+        matches = [key for key in entries if key.startswith(start)]
         if len(matches) != 1:
             allowed = f"must be the start of one {what}, not of {len(matches)}"
             raise InputError(option, start, allowed)
-        found += matches
+        found[matches[0]] = entries[matches[0]]
     return found
 
 
@@ -109,7 +103,7 @@ def _require(yes: bool) -> None:
         raise InputError("--yes", False, "must be given to do so with what is listed above")
 
 
-def _show(title: str, rows: Sequence[_Row]) -> None:
+def _show(title: str, rows: Sequence[Mapping[str, object]]) -> None:
     """Show a table with a line for each row, which has its values by the names of the columns."""
     table = Table(title=title, title_style="bold")
     for name in rows[0] if rows else ():
@@ -120,18 +114,17 @@ def _show(title: str, rows: Sequence[_Row]) -> None:
 
 
 def _show_predictions(entries: list[Entry]) -> None:
-    rows: list[_Row] = []
-    for entry in entries:
-        rows.append(
-            {
-                "key": entry.path.name,
-                "data": str(entry.request.get("data", "–"))[:8],
-                "settings": _settings({"count": None} | entry.request),
-                "size": decimal(entry.bytes),
-                "days": f"{entry.days:.1f}",
-                "state": entry.state,
-            }
-        )
+    rows = [
+        {
+            "key": entry.path.name,
+            "data": str(entry.request.get("data", "–"))[:8],
+            "settings": _settings({"count": None} | entry.request),
+            "size": decimal(entry.bytes),
+            "days": f"{entry.days:.1f}",
+            "state": entry.state,
+        }
+        for entry in entries
+    ]
     size = decimal(sum(entry.bytes for entry in entries))
     _show(f"{len(entries)} stored, {size}", rows)
 
@@ -154,7 +147,7 @@ def _show_ledger(ledger: Ledger, delta: float) -> None:
     entries = ledger.entries()
     names = ledger.names()
     populations = dict.fromkeys(frozenset(ledger.counted_with(entry.dataset)) for entry in entries)
-    rows: list[_Row] = []
+    rows = []
     for datasets in populations:
         costs = [entry for entry in entries if entry.dataset in datasets]
         releases = [entry for entry in costs if entry.kind == RELEASE]
@@ -185,15 +178,14 @@ def _epsilon(entries: list[LedgerEntry], delta: float) -> str:
 
 
 def _show_trials(trials: list[LedgerEntry], delta: float) -> None:
-    rows: list[_Row] = []
-    for entry in trials:
-        rows.append(
-            {
-                "key": entry.key[:12],
-                "private dataset": entry.dataset[:8],
-                "mechanism": short_mechanism(entry.description),
-                "recorded, UTC": entry.recorded,
-                f"ε at δ = {delta:g}": _epsilon([entry], delta),
-            }
-        )
+    rows = [
+        {
+            "key": entry.key[:12],
+            "private dataset": entry.dataset[:8],
+            "mechanism": short_mechanism(entry.description),
+            "recorded, UTC": entry.recorded,
+            f"ε at δ = {delta:g}": _epsilon([entry], delta),
+        }
+        for entry in trials
+    ]
     _show("trials, whose noise has a seed: they count if somebody used or passed on labels", rows)

@@ -109,10 +109,11 @@ class Metrics:
             return cls(recall=dict.fromkeys(names))
         answers = Answers(truth[known], predicted[known], probs[known])
         values: dict[str, Any] = {}
-        for name, measure in MEASURES.items():
-            value = measure(answers)
+        for part in fields(cls):
+            measure = part.metadata.get("measure")
+            value = measure and measure(answers)
             if value is not None:
-                values[name] = float(value)
+                values[part.name] = float(value)
         recall: dict[str, float | None] = dict.fromkeys(names)
         for at in map(int, np.flatnonzero(answers.counts)):
             recall[names[at]] = float(answers.recall[at])
@@ -136,12 +137,6 @@ class Metrics:
         """The classes of lowest recall, at most NAMED: their names and recall, the lowest first."""
         known = [(name, share) for name, share in self.recall.items() if share is not None]
         return sorted(known, key=lambda pair: pair[1])[:NAMED]
-
-
-#: How each metric is computed.
-MEASURES: dict[str, Callable[[Answers], float | None]] = {
-    part.name: part.metadata["measure"] for part in fields(Metrics) if part.metadata.get("measure")
-}
 
 
 def unequal_classes(result: Mapping[str, Any]) -> bool:
@@ -174,13 +169,11 @@ def evaluate(
 
     They are None where there is no student, or no test row.
     """
-    unknown: dict[str, float | None] = {metric.name: None for metric in own}
-    if not len(splits.test):
-        return None, Metrics(own=unknown), []
-    names = class_names(splits, splits.classes)
     truth = splits.test.y
     known = truth != UNKNOWN
+    names = class_names(splits, splits.classes) if len(truth) else ()
     if student is None or not known.any():
+        unknown = dict.fromkeys(metric.name for metric in own)
         return None, Metrics(recall=dict.fromkeys(names), own=unknown), []
     probs = student.probabilities(splits.test.x)
     predicted = student.decide(probs)

@@ -211,8 +211,7 @@ class RunResult:
         record["metrics"] = self.metrics.as_dict()
         record["accuracy_interval"] = self.interval
         text = json.dumps(record, default=asdict)
-        plain: dict[str, Any] = json.loads(text, parse_constant={"Infinity": "inf"}.get)
-        return plain  # NaN is None
+        return dict(json.loads(text, parse_constant={"Infinity": "inf"}.get))  # NaN is None
 
     def write(self, folder: Path) -> None:
         """Write result.json into `folder`."""

@@ -39,8 +39,7 @@ def _planned(folder: Path) -> list[dict[str, Any]]:
     path = folder / JOBS
     if not path.is_file():
         return []
-    jobs: list[dict[str, Any]] = json.loads(path.read_text(encoding="utf-8"))
-    return jobs
+    return list(json.loads(path.read_text(encoding="utf-8")))
 
 
 def job_folders(folder: Path) -> dict[int, Path]:

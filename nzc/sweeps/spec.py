@@ -25,13 +25,8 @@ from nzc.validation import InputError, from_pydantic, nearest
 @cache
 def whole_key(key: str) -> str:
     """Return the key of result.json that `key` ends: mean_accuracy → teachers.mean_accuracy."""
-    keys = result_keys()
-    if key in keys:
-        return key
-    for name in keys:
-        if name.endswith(f".{key}"):
-            return name
-    return key
+    ending = [name for name in result_keys() if f".{name}".endswith(f".{key}")]
+    return min(ending, key=len, default=key)
 
 
 def _listed(value: Any) -> Any:

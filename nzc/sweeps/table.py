@@ -104,8 +104,7 @@ class SweepTable:
     @property
     def lines(self) -> list[list[str]]:
         cells = self.cells.reset_index(allow_duplicates=True).astype(str)
-        lines: list[list[str]] = cells.to_numpy().tolist()
-        return lines
+        return list(cells.to_numpy().tolist())
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         """Yield the table, its notes and its warnings for a terminal."""
@@ -119,14 +118,11 @@ class SweepTable:
         for note in [*self.notes, *self.warnings]:
             yield Text(note, style="dim")
 
-    def rows(self) -> list[str]:
-        """Return the rows of the table in Markdown."""
-        head, *lines = [f"| {' | '.join(line)} |" for line in [self.headings, *self.lines]]
-        return [head, "| --- |" + " ---: |" * len(self.cells.columns), *lines]
-
     def markdown(self) -> str:
         """Return table, notes, warnings and failures in Markdown."""
-        parts = ["\n".join(self.rows()), *self.notes]
+        head, *lines = [f"| {' | '.join(line)} |" for line in [self.headings, *self.lines]]
+        rows = [head, "| --- |" + " ---: |" * len(self.cells.columns), *lines]
+        parts = ["\n".join(rows), *self.notes]
         parts.append("\n".join(map("- {}".format, [*self.warnings, *self.failures])))
         return "\n\n".join(filter(None, parts)) + "\n"
 
@@ -183,10 +179,7 @@ def write_csv(folder: Path, jobs: DataFrame) -> None:
 
 def _by_key(overrides: Iterable[str]) -> dict[str, str]:
     """Return the values of overrides KEY=VALUE by key."""
-    values = {}
-    for override in overrides:
-        key, _, values[key] = override.partition("=")
-    return values
+    return dict(override.partition("=")[::2] for override in overrides)
 
 
 def read_sweep(folder: str | Path) -> DataFrame:
