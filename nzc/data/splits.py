@@ -41,7 +41,7 @@ UNKNOWN = -1  # the label of a public row whose class is not known
 _POOL = 20_000
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Records:
     """Rows of the private split, in memory or not. No error message quotes them.
 
@@ -49,29 +49,29 @@ class Records:
     y  [rows]: classes from 0
     """
 
-    x: AnyArray | LazyRows = field(repr=False)
-    y: Ints = field(repr=False)
+    x: AnyArray | LazyRows
+    y: Ints
 
     def __len__(self) -> int:
         return len(self.y)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Split(Records):
     """Rows of one split, in memory; y is UNKNOWN where a public row's class is not known."""
 
-    x: AnyArray = field(repr=False)
+    x: AnyArray
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Embedding:
     """Places [rows, dimensions] in a public representation; those of private rows are private."""
 
-    private: Floats = field(repr=False)
-    public: Floats = field(repr=False)
+    private: Floats
+    public: Floats
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Units:
     """Whom the private records are about, one entry a record.
 
@@ -82,11 +82,11 @@ class Units:
     weights     what follows of it (labeling.group_budgets)
     """
 
-    groups: Ints | None = field(default=None, repr=False)
-    keys: Ints | None = field(default=None, repr=False)
+    groups: Ints | None = None
+    keys: Ints | None = None
     grouped_by: str | None = None
-    budgets: AnyArray | None = field(default=None, repr=False)
-    weights: Ints | None = field(default=None, repr=False)
+    budgets: AnyArray | None = None
+    weights: Ints | None = None
 
     @property
     def names(self) -> Ints | None:
@@ -94,7 +94,7 @@ class Units:
         return self.keys if self.groups is None else self.groups
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class DataSplits:
     """A dataset: records to learn from, rows that may be asked, rows that only measure accuracy.
 
@@ -121,19 +121,19 @@ class DataSplits:
     test: Split
     classes: int
     units: Units = Units()
-    file_rows: Ints | None = field(default=None, repr=False)
+    file_rows: Ints | None = None
     preparation: Standardizer | Pixels | None = None
     labels: tuple[str, ...] | None = None
-    persons: Ints | None = field(default=None, repr=False)
-    ids: AnyArray | None = field(default=None, repr=False)
+    persons: Ints | None = None
+    ids: AnyArray | None = None
     id_column: str | None = None
     encoder: "TableEncoder | None" = None
-    private_file: str | None = field(default=None, repr=False)
+    private_file: str | None = None
     public_files: dict[str, str] = field(default_factory=dict)
     embedding: Embedding | None = None
-    asked: Ints | None = field(default=None, repr=False)
+    asked: Ints | None = None
     labels_only: bool = False
-    coins: AnyArray | None = field(default=None, repr=False)
+    coins: AnyArray | None = None
     declared: bool = True
     warnings: tuple[str, ...] = ()
 

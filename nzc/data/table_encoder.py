@@ -21,6 +21,8 @@ import pandas as pd
 from pandas._libs.parsers import STR_NA_VALUES
 from pandas.io.common import get_handle
 
+Array = np.ndarray[Any, Any]
+
 NUMBER = "number"
 CATEGORY = "category"
 DATE = "date"
@@ -348,7 +350,7 @@ class Column:
             names.append(f"{self.name} missing")
         return names
 
-    def encode(self, values: pd.Series) -> np.ndarray[Any, Any]:
+    def encode(self, values: pd.Series) -> Array:
         """Return float32 [rows, features]. ColumnError: a value is no number, or no date."""
         if self.kind == CATEGORY:
             codes, names = different(values)
@@ -365,7 +367,7 @@ class Column:
             features.append(np.isnan(numbers[:, :1]))
         return np.hstack(features).astype(np.float32)
 
-    def _numbers(self, values: pd.Series) -> np.ndarray[Any, Any]:
+    def _numbers(self, values: pd.Series) -> Array:
         """Return the parts of numbers, dates or text, float64 [rows, parts], NaN where missing."""
         if self.kind == TEXT:
             codes, unique = distinct(values)
@@ -399,7 +401,7 @@ class TableEncoder:
         """The names of all features, in order."""
         return [feature for column in self.columns for feature in column.features]
 
-    def encode(self, table: pd.DataFrame) -> np.ndarray[Any, Any]:
+    def encode(self, table: pd.DataFrame) -> Array:
         """Return float32 [rows, features].
 
         ColumnError: a column is missing, or a value is no number or no date.
@@ -463,7 +465,7 @@ def _as_text(value: Any) -> str:
     return str(value)
 
 
-def distinct(values: pd.Series) -> tuple[np.ndarray[Any, Any], pd.Series]:
+def distinct(values: pd.Series) -> tuple[Array, pd.Series]:
     """Return for each value its number among those that differ, and these; objects are text."""
     if values.dtype == object or isinstance(values.dtype, pd.CategoricalDtype):
         values = _plain(values)  # for pandas True and 1 are one object
@@ -471,15 +473,15 @@ def distinct(values: pd.Series) -> tuple[np.ndarray[Any, Any], pd.Series]:
     return codes, pd.Series(unique)
 
 
-def different(values: pd.Series) -> tuple[np.ndarray[Any, Any], pd.Index]:
+def different(values: pd.Series) -> tuple[Array, pd.Index]:
     """Return for each value its number among the texts that differ, and these texts."""
     codes, unique = distinct(values)
     return codes, texts(unique)
 
 
 def projected(
-    values: pd.Series, pieces: Sequence[str | None], weights: np.ndarray[Any, Any]
-) -> np.ndarray[Any, Any]:
+    values: pd.Series, pieces: Sequence[str | None], weights: Array
+) -> Array:
     """Return texts on axes, float64 [rows, axes], NaN where missing. Each depends on itself alone.
 
     It is TF-IDF with 1 + log(count), of length 1, and a product with the axes. A piece that is not
@@ -526,7 +528,7 @@ def blanked(table: pd.DataFrame, missing: Sequence[str]) -> pd.DataFrame:
 
 def measured(
     values: pd.Series, kind: str, format: str | None, allowed: float = 0
-) -> dict[str, np.ndarray[Any, Any]]:
+) -> dict[str, Array]:
     """Return the parts of numbers or dates by name, each float64 [rows], NaN where missing.
 
     allowed  so many values that are no numbers or no dates count as missing
@@ -560,7 +562,7 @@ def plural(kind: str, format: str | None) -> str:
     return f"numbers such as {format or '1234.5'}"
 
 
-def parsed(values: pd.Series, kind: str, format: str | None) -> dict[str, np.ndarray[Any, Any]]:
+def parsed(values: pd.Series, kind: str, format: str | None) -> dict[str, Array]:
     """Return the parts of numbers or dates by name, float64 [rows], NaN where a value is none."""
     if kind == DATE:
         return _dates(values, format)
@@ -628,7 +630,7 @@ def _number(text: str | None, prefix: str, decimal: str, suffix: str) -> float:
     return sign * float(re.sub(rf"[^0-9eE+{decimal}-]", "", digits).replace(decimal, "."))
 
 
-def _dates(values: pd.Series, format: str | None) -> dict[str, np.ndarray[Any, Any]]:
+def _dates(values: pd.Series, format: str | None) -> dict[str, Array]:
     """Return days since 1970, month, weekday and hour, in UTC, each float64 [rows].
 
     They are NaN where a value is no date.

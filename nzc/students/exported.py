@@ -14,7 +14,7 @@ import numpy as np
 import pandas as pd
 import torch
 
-from nzc.data.table_encoder import TableEncoder, is_utf8, read_table
+from nzc.data.table_encoder import Array, TableEncoder, is_utf8, read_table
 
 #: Records of a table that are predicted at a time, and rows of an array: images may be large.
 CHUNK = 10_000
@@ -68,7 +68,7 @@ class ExportedStudent:
             raise ValueError(f"there must be columns such as {', '.join(names[:5])}")
         return records.reindex(columns=names)
 
-    def _probabilities(self, records: Any) -> np.ndarray[Any, Any]:
+    def _probabilities(self, records: Any) -> Array:
         """Return float64 [rows, classes]."""
         if self.encoder is None:
             rows = self._array(np.asarray(records))
@@ -77,7 +77,7 @@ class ExportedStudent:
         with torch.no_grad():
             return np.asarray(self.network(torch.from_numpy(rows)).double().softmax(dim=1))
 
-    def _array(self, records: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    def _array(self, records: Array) -> Array:
         """Return rows of the student's own type.
 
         ValueError: they have another shape, or their numbers mean something else.
