@@ -28,6 +28,8 @@ CATEGORY = "category"
 DATE = "date"
 #: The kind of free text, such as notes.
 TEXT = "text"
+#: The parts of numbers and dates, each of which may be a feature.
+PARTS = {NUMBER: ("",), DATE: ("day", "month", "weekday", "hour")}
 #: Free text is taken as pieces of words, of so many characters: a word has a space at both ends.
 PIECES = (2, 4)
 #: The kind of numbers with a decimal comma, such as 1.234,56.
@@ -375,7 +377,7 @@ class Column:
             return projected(unique, self.values, weights)[codes]
         allowed = len(values) if self.given else 0
         parts = measured(values, self.kind, self.format, allowed)
-        return np.column_stack([parts[part] for part in self.parts])
+        return parts[:, [PARTS[self.kind].index(part) for part in self.parts]]
 
 
 @dataclass(frozen=True)
@@ -526,10 +528,8 @@ def blanked(table: pd.DataFrame, missing: Sequence[str]) -> pd.DataFrame:
     return table.apply(without)
 
 
-def measured(
-    values: pd.Series, kind: str, format: str | None, allowed: float = 0
-) -> dict[str, Array]:
-    """Return the parts of numbers or dates by name, each float64 [rows], NaN where missing.
+def measured(values: pd.Series, kind: str, format: str | None, allowed: float = 0) -> Array:
+    """Return the PARTS of numbers or dates, float64 [rows, parts], NaN where missing.
 
     allowed  so many values that are no numbers or no dates count as missing
 
@@ -538,13 +538,13 @@ def measured(
     """
     codes, unique = distinct(values)
     parts = parsed(unique, kind, format)
-    strange = np.isnan(next(iter(parts.values())))
+    strange = np.isnan(parts[:, 0])
     strange[strange] = pd.notna(texts(unique[strange]))
     wrong = int(strange[codes].sum())
     if wrong > allowed:
         found = f"{wrong:,} of {len(values):,} values are no {plural(kind, format)}"
         raise ColumnError(f"column {values.name}: {found}")
-    return {name: part[codes] for name, part in parts.items()}
+    return parts[codes]
 
 
 def _marks(format: str) -> tuple[str, str, str]:
@@ -562,8 +562,8 @@ def plural(kind: str, format: str | None) -> str:
     return f"numbers such as {format or '1234.5'}"
 
 
-def parsed(values: pd.Series, kind: str, format: str | None) -> dict[str, Array]:
-    """Return the parts of numbers or dates by name, float64 [rows], NaN where a value is none."""
+def parsed(values: pd.Series, kind: str, format: str | None) -> Array:
+    """Return the PARTS of numbers or dates, float64 [rows, parts], NaN where a value is none."""
     if kind == DATE:
         return _dates(values, format)
     if values.dtype.kind in "biuf":
@@ -580,7 +580,7 @@ def parsed(values: pd.Series, kind: str, format: str | None) -> dict[str, Array]
         marks = _marks(format)
         numbers = np.array([_number(text, *marks) for text in written(values)], np.float64)
     numbers = np.where(np.isfinite(numbers), numbers, np.nan)
-    return {"": numbers + 0.0}  # -0.0 becomes 0.0
+    return numbers[:, None] + 0.0  # -0.0 becomes 0.0
 
 
 def _hours(text: str | None) -> float:
@@ -630,8 +630,8 @@ def _number(text: str | None, prefix: str, decimal: str, suffix: str) -> float:
     return sign * float(re.sub(rf"[^0-9eE+{decimal}-]", "", digits).replace(decimal, "."))
 
 
-def _dates(values: pd.Series, format: str | None) -> dict[str, Array]:
-    """Return days since 1970, month, weekday and hour, in UTC, each float64 [rows].
+def _dates(values: pd.Series, format: str | None) -> Array:
+    """Return days since 1970, month, weekday and hour, in UTC, float64 [rows, 4].
 
     They are NaN where a value is no date.
     """
@@ -640,13 +640,8 @@ def _dates(values: pd.Series, format: str | None) -> dict[str, Array]:
     elif values.dt.tz is not None:
         values = values.dt.tz_convert("UTC").dt.tz_localize(None)
     when = values.dt.as_unit("s")
-    parts = {
-        "day": np.where(when.isna(), np.nan, when.astype("int64") / 86_400),
-        "month": when.dt.month,
-        "weekday": when.dt.day_of_week,
-        "hour": when.dt.hour,
-    }
-    return {name: np.array(part, np.float64) for name, part in parts.items()}
+    days = np.where(when.isna(), np.nan, when.astype("int64") / 86_400)
+    return np.column_stack([days, when.dt.month, when.dt.day_of_week, when.dt.hour])
 
 
 def _moments(text: pd.Series, format: str | None) -> pd.Series:

@@ -20,6 +20,7 @@ from nzc.data.table_encoder import (
     COMMAED,
     DATE,
     NUMBER,
+    PARTS,
     PIECES,
     POINTED,
     TEXT,
@@ -107,7 +108,7 @@ class Reading(NamedTuple):
 
     def numbers(self, texts: pd.Series) -> Floats:
         """Return different values of a column as numbers, NaN where it is none."""
-        return next(iter(parsed(texts, *self).values()))
+        return parsed(texts, *self)[:, 0]
 
 
 @dataclass(frozen=True)
@@ -228,7 +229,7 @@ def _measures(values: pd.Series, reading: Reading, given: bool) -> Column | str:
     """Return the column of values that are numbers or dates, or why it is not used."""
     allowed = max(1, len(values) / 2) if given else 0
     measures = measured(values, *reading, allowed)
-    numbers = next(iter(measures.values()))
+    numbers = measures[:, 0]
     missing = np.isnan(numbers)
     if missing.all():
         return "it is empty"
@@ -239,7 +240,7 @@ def _measures(values: pd.Series, reading: Reading, given: bool) -> Column | str:
     parts = []
     means = []
     spreads = []
-    for part, array in measures.items():
+    for part, array in zip(PARTS[reading.kind], measures.T, strict=True):
         if np.nanmin(array) < np.nanmax(array):
             mean, spread = moments(array)
             parts.append(part)
@@ -274,7 +275,7 @@ def _category(values: pd.Series, categories: int, given: bool, guess: Guess) -> 
         if not guess.nearly:
             why = _identifies(pd.Series(names[codes]))
         elif guess.readings[0] == Reading(NUMBER):
-            why = _identifies(measured(values, NUMBER, None, len(values))[""])
+            why = _identifies(measured(values, NUMBER, None, len(values))[:, 0])
         if why is not None:
             return why
         if len(counts) > max(categories, len(values) / 2):
@@ -400,17 +401,16 @@ def _best(readings: Sequence[Reading], texts: pd.Series, rows: Ints) -> Guess:
         return Guess([], 0, int(rows.sum()), 0, texts)
     numbers = np.array([reading.numbers(texts) for reading in readings])
     fits = np.isfinite(numbers) @ rows
-    by_values: dict[bytes, int] = {}
-    for place in np.flatnonzero(fits == fits.max()).tolist():
-        by_values.setdefault(numbers[place].tobytes(), place)
-    places = list(by_values.values())
-    first = numbers[places[0]]
-    differ = (np.nan_to_num(numbers[places], nan=np.inf) != np.nan_to_num(first, nan=np.inf)).any(0)
+    best = numbers[fits == fits.max()]
+    by_values: dict[bytes, Reading] = {}
+    for reading, values in zip(compress(readings, fits == fits.max()), best, strict=True):
+        by_values.setdefault(values.tobytes(), reading)
     unclear = 0
     if len(rows) > 1:
-        unclear = int(rows[differ].sum())
-    best = [readings[place] for place in places]
-    return Guess(best, int(fits.max()), int(rows.sum()), unclear, texts[np.isnan(first)])
+        comparable = np.nan_to_num(best, nan=np.inf)
+        unclear = int(rows[(comparable != comparable[0]).any(0)].sum())
+    others = texts[np.isnan(best[0])]
+    return Guess(list(by_values.values()), int(fits.max()), int(rows.sum()), unclear, others)
 
 
 def _readings(values: pd.Series, texts: pd.Series, rows: Ints) -> list[Reading]:

@@ -1,5 +1,6 @@
 """The forest as student: decision trees on the released labels, for tables."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -40,26 +41,27 @@ class TreeNetwork(nn.Module):
 
     def __init__(self, forest: Any, classes: int) -> None:
         super().__init__()
-        feature = []
-        threshold = []
-        branches = []  # [nodes, 2]: right and left
-        share = []
         trees = [estimator.tree_ for estimator in forest.estimators_]
         self.depth = max(tree.max_depth for tree in trees)
-        for tree in trees:
-            itself = np.arange(tree.node_count)[:, None]
+
+        def of_nodes(facts: Callable[[Any], AnyArray]) -> nn.Buffer:
+            """Return facts of the nodes of every tree, [trees, nodes, ...]."""
+            return nn.Buffer(pad_sequence([torch.tensor(facts(tree)) for tree in trees], True))
+
+        def branches(tree: Any) -> AnyArray:
             children = np.stack([tree.children_right, tree.children_left], axis=1)
+            return np.where(children < 0, np.arange(tree.node_count)[:, None], children)
+
+        def shares(tree: Any) -> AnyArray:
             counts = tree.value[:, 0]
             shares = np.zeros((tree.node_count, classes))
             shares[:, forest.classes_] = counts / counts.sum(axis=1, keepdims=True)
-            feature.append(torch.tensor(tree.feature).clamp(min=0))  # a leaf has none
-            threshold.append(torch.tensor(tree.threshold))
-            branches.append(torch.from_numpy(np.where(children < 0, itself, children)))
-            share.append(torch.from_numpy(shares))
-        self.feature = nn.Buffer(pad_sequence(feature, batch_first=True))
-        self.threshold = nn.Buffer(pad_sequence(threshold, batch_first=True))
-        self.branches = nn.Buffer(pad_sequence(branches, batch_first=True))
-        self.share = nn.Buffer(pad_sequence(share, batch_first=True))
+            return shares
+
+        self.feature = of_nodes(lambda tree: tree.feature.clip(0))  # a leaf has none
+        self.threshold = of_nodes(lambda tree: tree.threshold)
+        self.branches = of_nodes(branches)  # [trees, nodes, 2]: right and left
+        self.share = of_nodes(shares)
 
     def forward(self, x: Tensor) -> Tensor:
         rows = features(x)

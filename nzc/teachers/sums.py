@@ -27,12 +27,11 @@ class Sums(Teachers):
     def adjacency(self, labels_only: bool = False) -> Vectors:
         return Vectors()
 
-    def check(self, splits: DataSplits | None) -> VoteShape:
-        assert splits is not None
+    def check(self, splits: DataSplits) -> VoteShape:
         return VoteShape(len(splits.public), splits.classes, splits.unit_count)
 
     def train(
-        self, splits: DataSplits | None, store: PredictionStore, trainer: TrainerSettings
+        self, splits: DataSplits, store: PredictionStore, trainer: TrainerSettings
     ) -> AnyArray:
         raise NotImplementedError("sums are taken while they are released (LabelingSession)")
 
