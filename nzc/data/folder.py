@@ -88,11 +88,13 @@ class Folder(Dataset):
         file_rows: Ints | None = None
         if isinstance(self.public, str):
             public = self._unlabelled(self.public)
-            private, test = self._tested(files)
-            others = list(public)
             if self.test is not None:
-                others += test
-            private = self._without(private, others)
+                test = self._labelled("test")
+                private = self._without(files, public + test)
+            else:
+                is_private = draw_by_key(_keys(files), self.seed, 2) / 2.0**64 < self.private
+                test = list(compress(files, ~is_private))
+                private = self._without(list(compress(files, is_private)), public)
         else:
             masks = by_share(_keys(files), True, self.private, self.public, self.seed)
             file_rows = np.flatnonzero(masks[1])
@@ -125,9 +127,7 @@ class Folder(Dataset):
             folders = "a folder with a folder of images for each of 2 or more classes"
             raise InputError("path", self.path, f"must be {folders}; it has {len(found)}")
         check_names(self.classes)
-        classes = found
-        if self.classes is not None:
-            classes = list(map(str, self.classes))
+        classes = list(map(str, self.classes or found))
         further = set(found) - set(classes)
         if further:
             others = f"dataset.path={self.path}, which has {len(further):,} others"
@@ -174,16 +174,6 @@ class Folder(Dataset):
         if not files:
             raise InputError("public", public, f"{_PUBLIC}; there is no image in it")
         return sorted(files, key=attrgetter("path"))
-
-    def _tested(self, files: list[ImageFile]) -> tuple[list[ImageFile], list[ImageFile]]:
-        """Return private images, and those that measure accuracy.
-
-        The latter are those of `test`, or else those that the share `private` leaves.
-        """
-        if self.test is not None:
-            return files, self._labelled("test")
-        is_private = draw_by_key(_keys(files), self.seed, 2) / 2.0**64 < self.private
-        return list(compress(files, is_private)), list(compress(files, ~is_private))
 
     def _without(self, private: list[ImageFile], others: list[ImageFile]) -> list[ImageFile]:
         """Return the private images that `overlap` keeps. Equal bytes make equal images."""

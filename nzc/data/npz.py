@@ -115,18 +115,15 @@ class Npz(Dataset):
             if not self.private:
                 units = arrays.get("group", arrays.get("id", units))
             masks = by_share(units, bool(names), self.private, self.public, self.seed)
-            return [np.flatnonzero(mask) for mask in masks]
-
-        rows: dict[str, Ints] = {name: np.flatnonzero(role == name) for name in SPLITS}
-        if "group" in names:
-            groups = names["group"]
-            private = rows["private"]
-            others = groups[role != "private"]
-            dropped = to_drop(
-                groups[private].tolist(), others.tolist(), "array `group`", self.overlap
-            )
-            rows["private"] = private[~np.isin(groups[private], [*dropped])]
-        return list(rows.values())
+        else:
+            masks = [role == name for name in SPLITS]
+            if "group" in names:
+                groups = names["group"]
+                private = groups[masks[0]].tolist()
+                others = groups[~masks[0]].tolist()
+                dropped = to_drop(private, others, "array `group`", self.overlap)
+                masks[0] &= ~np.isin(groups, [*dropped])
+        return [np.flatnonzero(mask) for mask in masks]
 
     def _units(self, arrays: Mapping[str, Any], names: Mapping[str, Ints], private: Ints) -> Units:
         """Return whom the private rows are about."""

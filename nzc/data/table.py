@@ -2,7 +2,7 @@
 
 import os
 from collections import defaultdict
-from collections.abc import Collection, Iterator, Mapping, Sequence, Set
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -85,7 +85,7 @@ class Table(Dataset):
                 raise InputError(f"dataset.columns.{column}", kind, allowed)
 
     def check(self) -> int:
-        _ = self._classes, self._dropped  # InputError: a file is wrong
+        _ = self._classes, self._admitted  # InputError: a file is wrong
         return len(self._names["public"])
 
     def describe(self) -> None:
@@ -94,20 +94,20 @@ class Table(Dataset):
     def load(self) -> DataSplits:
         encoder = self._public.encoder
         assert encoder is not None
-        names = self._names["private"]
-        admitted = np.ones(len(names), bool)
-        column, dropped = self._dropped
-        if column is not None:
-            admitted = ~names[column].isin(dropped).to_numpy(bool)
-        names = names[admitted]
-        x = self._encoded("private", encoder, admitted)
-        fields: dict[str, Any] = {"private": Records(x, self._numbers(names[self.label]))}
-        fields["units"] = self._units(names)
+        names = self._names["private"][self._admitted]
+        x = self._encoded("private", encoder, self._admitted)
+        test = self._public.test
         if self.test is not None:
             labels = self._names["test"][self.label]
-            test = self._encoded("test", encoder, np.ones(len(labels), bool))
-            fields["test"] = Split(test[:], self._numbers(labels))
-        return replace(self._public, private_file=digest_of(self.private), **fields)
+            test_x = self._encoded("test", encoder, np.ones(len(labels), bool))
+            test = Split(test_x[:], self._numbers(labels))
+        return replace(
+            self._public,
+            private=Records(x, self._numbers(names[self.label])),
+            test=test,
+            units=self._units(names),
+            private_file=digest_of(self.private),
+        )
 
     def _units(self, names: pd.DataFrame) -> Units:
         """Return whom the private records are about."""
@@ -269,18 +269,19 @@ class Table(Dataset):
                 raise self._refused(key, f"{allowed}; {where}")
 
     @cached_property
-    def _dropped(self) -> tuple[str | None, Set[str]]:
-        """The column that tells people apart, and its values whose private rows are left out."""
+    def _admitted(self) -> Bools:
+        """Which private rows are used, [rows]: by the column that tells people apart."""
         private, *shown = self._names.values()
         for column in (self.group, self.id):
             others = [names[column].dropna() for names in shown if column in names]
             if column not in private or not others:
                 continue
             if column == self.group or not _are_row_numbers(self._names["public"][column]):
-                people = private[column].dropna()
+                people = private[column]
                 names = f"column `{column}`"
-                return column, to_drop(people, pd.concat(others), names, self.overlap)
-        return None, frozenset()
+                dropped = to_drop(people.dropna(), pd.concat(others), names, self.overlap)
+                return np.asarray(~people.isin(dropped))
+        return np.ones(len(private), bool)
 
     @cached_property
     def _classes(self) -> Sequence[str]:

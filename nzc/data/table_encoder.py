@@ -12,6 +12,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from datetime import datetime, timedelta
 from itertools import islice
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 from warnings import catch_warnings
@@ -253,14 +254,14 @@ def _header(
     for before, line in enumerate(lines):
         if not line.strip(' \t\r\n,;|"') or line.lower().startswith(("sep=", '"sep=')):
             continue
-        cells = {separator: _cells(lines[before:], separator, rule) for separator in ",;\t|"}
-        shared = {
-            separator: len({*map(_column_name, header)}.intersection(expected))
-            for separator, header in cells.items()
-        }
-        best = max(cells, key=lambda separator: (shared[separator], len(cells[separator])))
-        if shared[best] or not line.startswith("#"):
-            return before, best, cells[best]
+        readings = []
+        for separator in ",;\t|":
+            cells = _cells(lines[before:], separator, rule)
+            shared = len({*map(_column_name, cells)}.intersection(expected))
+            readings.append((shared, len(cells), separator, cells))
+        shared, _, separator, cells = max(readings, key=itemgetter(0, 1))
+        if shared or not line.startswith("#"):
+            return before, separator, cells
     raise ColumnError(f"it has no header in its first {_HEAD} lines")
 
 
@@ -547,12 +548,6 @@ def measured(values: pd.Series, kind: str, format: str | None, allowed: float = 
     return parts[codes]
 
 
-def _marks(format: str) -> tuple[str, str, str]:
-    """Return what is before 1234.5 in a format, the decimal mark, and what is behind."""
-    prefix, decimal, suffix = re.split(r"1.234(.)5", format)
-    return prefix, decimal, suffix
-
-
 def plural(kind: str, format: str | None) -> str:
     """Return what values of a kind and format are called, with an example."""
     if kind == DATE:
@@ -577,7 +572,7 @@ def parsed(values: pd.Series, kind: str, format: str | None) -> Array:
     elif format == TIME:
         numbers = np.array([_hours(text) for text in written(values)], np.float64)
     else:
-        marks = _marks(format)
+        marks = re.split(r"1.234(.)5", format)  # what is before, the decimal mark, what is behind
         numbers = np.array([_number(text, *marks) for text in written(values)], np.float64)
     numbers = np.where(np.isfinite(numbers), numbers, np.nan)
     return numbers[:, None] + 0.0  # -0.0 becomes 0.0

@@ -205,11 +205,6 @@ def _doubts(values: pd.Series) -> Iterator[str]:
         yield f"{name} is not used as a {reading.kind}, because {found}; {advice}"
 
 
-def _are_years(numbers: Floats) -> bool:
-    """Return whether sorted numbers may all be years."""
-    return bool(_YEARS[0] <= numbers[0] and numbers[-1] <= _YEARS[1])
-
-
 def _fit(values: pd.Series, kind: str | None, categories: int) -> Column | str:
     """Return the column of public values, or why it is not used."""
     if pd.api.types.infer_dtype(values, skipna=True) == "mixed":
@@ -359,7 +354,8 @@ def _identifies(column: Floats | pd.Series) -> str | None:
         return None
     if isinstance(column, np.ndarray):
         numbers = np.sort(counts.index)
-        if _are_years(numbers) or (numbers != np.floor(numbers)).any():
+        are_years = _YEARS[0] <= numbers[0] and numbers[-1] <= _YEARS[1]
+        if are_years or (numbers != np.floor(numbers)).any():
             return None
         gaps = np.diff(numbers)
         many = values == rows or values > max(1000, rows / 2)
@@ -441,11 +437,10 @@ def _readings(values: pd.Series, texts: pd.Series, rows: Ints) -> list[Reading]:
 
 def _fitting(readings: Sequence[Reading], sample: pd.Series) -> list[Reading]:
     """Return those readings that fit the most texts of a sample, if they are a quarter of it."""
-    fits = [np.isfinite(reading.numbers(sample)).sum() for reading in readings]
-    most = max(fits)
-    if most < max(1, len(sample) / 4):
+    fits = np.isfinite([reading.numbers(sample) for reading in readings]).sum(axis=1)
+    if fits.max() < max(1, len(sample) / 4):
         return []
-    return list(compress(readings, np.equal(fits, most)))
+    return list(compress(readings, fits == fits.max()))
 
 
 def _notation(texts: pd.Series, rows: Ints, mark: str) -> str:

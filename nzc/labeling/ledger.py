@@ -263,10 +263,10 @@ class Ledger:
 def _entries(connection: sqlite3.Connection, where: str, *values: str | None) -> list[LedgerEntry]:
     entries = []
     for row in connection.execute(f"SELECT {_COLUMNS} FROM releases {where}", values):
-        dataset, key, orders, rdp, labels, description, facts, recorded, leak, kind = row
+        dataset, key, orders, rdp, labels, description, facts, *about = row
         costs = (np.frombuffer(orders, "<f8"), np.frombuffer(rdp, "<f8"))
-        about = (labels, description, json.loads(facts), recorded, leak)
-        entries.append(LedgerEntry(dataset, key, *costs, *about, kind))
+        about = (labels, description, json.loads(facts), *about)
+        entries.append(LedgerEntry(dataset, key, *costs, *about))
     return entries
 
 

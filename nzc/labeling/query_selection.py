@@ -94,20 +94,15 @@ class QuerySelection:
             return left[_middles(embedding[left], size, rng, weights)]
         order = rng.permutation(left)
         if student_probs is not None and self.choice == "balanced":
-            rank = _rank_in_class(student_probs[order])
+            from pandas import Series  # takes half a second to import
+
+            predicted = Series(student_probs[order].argmax(axis=1))
+            rank = predicted.groupby(predicted).cumcount()  # rows before with the same class
             order = order[np.argsort(rank, kind="stable")]
         elif student_probs is not None and self.choice == "entropy":
             certain = -_entropy(student_probs[order])
             order = order[np.argsort(certain, kind="stable")]
         return order[:size]
-
-
-def _rank_in_class(probs: Floats) -> Ints:
-    """Return how many rows before each one have its predicted class."""
-    from pandas import Series  # takes half a second to import
-
-    predicted = Series(probs.argmax(axis=1))
-    return np.asarray(predicted.groupby(predicted).cumcount())
 
 
 def _entropy(probs: Floats) -> Floats:
