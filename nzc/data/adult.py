@@ -8,7 +8,7 @@ import numpy as np
 from nzc.data.splits import Dataset, DataSplits, Split
 from nzc.data.standardizer import Standardizer
 from nzc.types import AnyArray, Ints
-from nzc.validation import InputError, whole
+from nzc.validation import whole
 
 ROWS = {"adult.data": 32_561, "adult.test": 16_281}  # of each of the official files
 #: age, fnlwgt, education-num, capital-gain, capital-loss, hours-per-week
@@ -63,7 +63,7 @@ class Adult(Dataset):
             wants = (
                 f"{ROWS[name]:,} whole records in adult/{name}, of archive.ics.uci.edu/dataset/2"
             )
-            raise InputError("root", self.root, f"must have {wants}") from None
+            raise self.refused("root", f"must have {wants}") from None
         return table, labels.to_numpy(np.int64)
 
 

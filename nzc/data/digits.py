@@ -6,7 +6,6 @@ import numpy as np
 
 from nzc.data.splits import Dataset, DataSplits, Split
 from nzc.settings import Count, CountOrZero
-from nzc.validation import InputError
 
 
 @dataclass(frozen=True)
@@ -25,7 +24,7 @@ class Digits(Dataset):
         most = len(x) - self.public - 1
         if self.private > most:
             allowed = f"private + public must leave rows to test on: at most {most}"
-            raise InputError("private", self.private, allowed)
+            raise self.refused("private", allowed)
         rows = np.random.default_rng(self.seed).permutation(len(x))
         parts = np.split(rows, [self.private, self.private + self.public])
         y = bunch.target.astype(np.int64)

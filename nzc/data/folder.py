@@ -125,16 +125,16 @@ class Folder(Dataset):
         found = list(map(attrgetter("name"), self._class_folders("path")))
         if self.classes is None and len(found) < 2:
             folders = "a folder with a folder of images for each of 2 or more classes"
-            raise InputError("path", self.path, f"must be {folders}; it has {len(found)}")
+            raise self.refused("path", f"must be {folders}; it has {len(found)}")
         check_names(self.classes)
         classes = list(map(str, self.classes or found))
         further = set(found) - set(classes)
         if further:
             others = f"dataset.path={self.path}, which has {len(further):,} others"
-            raise InputError("classes", self.classes, f"must name every folder in {others}")
+            raise self.refused("classes", f"must name every folder in {others}")
         if self.test is not None and not isinstance(self.public, str):
             allowed = "must be null unless dataset.public is a folder of images too"
-            raise InputError("test", self.test, allowed)
+            raise self.refused("test", allowed)
         return classes
 
     def _class_folders(self, key: Literal["path", "test"]) -> list[Path]:
@@ -157,11 +157,11 @@ class Folder(Dataset):
             paths = _listed(folder)
             if folder.name not in classes or any(path.is_dir() for path in paths):
                 allowed = f"{wanted}, with the classes of dataset.path, without other folders"
-                raise InputError(key, getattr(self, key), allowed)
+                raise self.refused(key, allowed)
             label = classes.index(folder.name)
             files += [ImageFile(key, path, label, f"{folder.name}/{path.name}") for path in paths]
         if not files:
-            raise InputError(key, getattr(self, key), f"{wanted}; there are none")
+            raise self.refused(key, f"{wanted}; there are none")
         return sorted(files, key=lambda file: (file.path.name, file.label))
 
     def _unlabelled(self, public: str) -> list[ImageFile]:
@@ -172,7 +172,7 @@ class Folder(Dataset):
             if not path.is_dir():
                 files.append(ImageFile("public", path, UNKNOWN, name))
         if not files:
-            raise InputError("public", public, f"{_PUBLIC}; there is no image in it")
+            raise self.refused("public", f"{_PUBLIC}; there is no image in it")
         return sorted(files, key=attrgetter("path"))
 
     def _without(self, private: list[ImageFile], others: list[ImageFile]) -> list[ImageFile]:
@@ -188,7 +188,7 @@ class Folder(Dataset):
         for file in files:
             image = self._read(file)
             if image.shape != shape:
-                raise InputError("size", self.size, "must be given where images differ in size")
+                raise self.refused("size", "must be given where images differ in size")
             yield image[None]
 
     def _read(self, file: ImageFile) -> AnyArray:
@@ -216,7 +216,7 @@ class Folder(Dataset):
             number = 1 + _listed(folder).index(file.path)  # the name may identify a person
             place = f"number {number} of {folder.name}, by name, is not one: {why}"
             allowed = f"must hold nothing but images; {place}"
-            raise InputError(file.key, getattr(self, file.key), allowed) from None
+            raise self.refused(file.key, allowed) from None
 
 
 def _each(files: list[ImageFile], attribute: str) -> AnyArray:

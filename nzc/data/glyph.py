@@ -18,7 +18,6 @@ from nzc.data.rows import LazyRows
 from nzc.data.splits import SPLITS, Dataset, DataSplits, Records, Split
 from nzc.settings import BelowOne, Between0And1, Count, CountOrZero, Positive
 from nzc.types import AnyArray, Floats, Ints
-from nzc.validation import InputError
 
 #: The classes: ASCII, Greek, Latin 1.
 SYMBOLS = (
@@ -104,7 +103,7 @@ class Glyph(Dataset):
         chosen = public == (split != "private")
         if not whole[chosen].any():
             allowed = f"leaves no font with every symbol for {split} rows"
-            raise InputError("public_fonts", self.public_fonts, allowed)
+            raise self.refused("public_fonts", allowed)
         return tuple(compress(fonts, chosen))
 
     @property

@@ -27,7 +27,6 @@ from nzc.data.splits import (
 from nzc.data.standardizer import Standardizer
 from nzc.settings import BelowOne, Between0And1, CountOrZero, TwoOrMore
 from nzc.types import AnyArray, Ints
-from nzc.validation import InputError
 
 #: The kinds of dtypes that each array may have, and what to save instead of others.
 _TYPES = {
@@ -68,15 +67,15 @@ class Npz(Dataset):
     def load(self) -> DataSplits:
         arrays = load_arrays(self.path, list(_TYPES))
         for complaint in chain(_of_shapes(arrays), _of_values(arrays), _of_labels(arrays)):
-            raise InputError("path", self.path, complaint)
+            raise self.refused("path", complaint)
         x = arrays["x"]
         y = arrays["y"].astype(np.int64)
         classes = max(2, int(y.max()) + 1)
         if self.classes is not None and self.classes < classes:
-            raise InputError("classes", self.classes, "must be more than every y of the file")
+            raise self.refused("classes", "must be more than every y of the file")
         if self.classes is None and len(np.unique(y[y >= 0])) < classes:
             allowed = "y must have rows of each class 0, 1, …, two or more; or set dataset.classes"
-            raise InputError("path", self.path, allowed)
+            raise self.refused("path", allowed)
 
         named = arrays.keys() & {"group", "id"}
         names = {name: keys_of(arrays[name]) for name in named}
@@ -151,7 +150,7 @@ class Npz(Dataset):
         if pixels is None and self.range is not None:
             shape = list(public.shape[1:])
             allowed = f"must be null: rows of x have the shape {shape}, and images [height, width]"
-            raise InputError("range", self.range, allowed)
+            raise self.refused("range", allowed)
         if pixels is None:
             return None if public.dtype == np.uint8 else Standardizer.fit(public)
         if self.range is None and pixels.dtype != np.uint8:

@@ -272,6 +272,10 @@ class Dataset(ABC):
     def describe(self) -> None:  # noqa: B027
         """Say how public rows are used, before any private row is read; by default nothing."""
 
+    def refused(self, key: str, allowed: str) -> InputError:
+        """Return the error that the value of `key` is wrong."""
+        return InputError(key, getattr(self, key), allowed)
+
     @abstractmethod
     def load(self) -> DataSplits:
         """Read the rows and divide them. The same settings always give the same splits."""
@@ -287,7 +291,7 @@ class Dataset(ABC):
             units = "no groups: record, label"
             if grouped:
                 units = "groups: group (for dataset=npz, or record)"
-            raise InputError("unit", self.unit, f"must suit a dataset that has {units} or null")
+            raise self.refused("unit", f"must suit a dataset that has {units} or null")
         return replace(splits, labels_only=self.unit == LABEL)
 
 

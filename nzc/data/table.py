@@ -155,10 +155,6 @@ class Table(Dataset):
         """How CSV files are written."""
         return {"encoding": self.encoding, "skip": self.skip, "quoting": self.quoting}
 
-    def _refused(self, key: str, allowed: str) -> InputError:
-        """Return the error that the file of `key` is wrong."""
-        return InputError(key, getattr(self, key), allowed)
-
     def _chunks(
         self, key: str, rows: int | None = None, names: Collection[str] | None = None
     ) -> Iterator[pd.DataFrame]:
@@ -188,7 +184,7 @@ class Table(Dataset):
             if isinstance(error.__cause__, UnicodeError) and self.encoding is None:
                 why += ", or type dataset.encoding=cp1252 if Windows in Western Europe wrote it"
             allowed = f"must be a readable CSV, Parquet or Arrow file ({why})"
-            raise self._refused(key, allowed) from None
+            raise self.refused(key, allowed) from None
 
     @cached_property
     def _columns(self) -> list[str]:
@@ -202,7 +198,7 @@ class Table(Dataset):
         It is a quick look: 100 MB take a second. A file without these columns has another one.
         """
         if os.path.realpath(self.public) == os.path.realpath(self.private):
-            raise self._refused("public", "must be another file than dataset.private")
+            raise self.refused("public", "must be another file than dataset.private")
         columns: dict[str, list[str]] = {}
         for key in SPLITS:
             if getattr(self, key) is not None:
@@ -217,13 +213,13 @@ class Table(Dataset):
         chunks = (chunk.apply(_as_texts) for chunk in self._chunks(key, names=wanted))
         names = pd.concat(chunks, ignore_index=True)
         if names.empty:
-            raise self._refused(key, "must have rows")
+            raise self.refused(key, "must have rows")
         required = {"public": (), "test": (self.label,), "private": (self.label, self._person)}
         for name in names.columns.intersection(required[key]):
             missing = names[name].isna().sum()
             if missing:
                 found = f"{missing:,} have none (an empty cell, or a text of dataset.missing)"
-                raise self._refused(key, f"must have a value of {name} in every row; {found}")
+                raise self.refused(key, f"must have a value of {name} in every row; {found}")
         return names
 
     def _check_encoding(self, key: str) -> None:
@@ -231,7 +227,7 @@ class Table(Dataset):
         path = getattr(self, key)
         if self.encoding is not None and "utf" not in self.encoding.lower() and is_utf8(path):
             allowed = f"must be the encoding of all CSV files, and {path} is in UTF-8"
-            raise InputError("encoding", self.encoding, f"{allowed}: save all in UTF-8")
+            raise self.refused("encoding", f"{allowed}: save all in UTF-8")
 
     def _check_columns(self, files: Mapping[str, list[str]]) -> None:
         """Raise InputError where a file lacks a column that is named, or has other features.
@@ -262,11 +258,11 @@ class Table(Dataset):
             absent = ", ".join(sorted(features.union([self.label]) - {*files[key]}))
             further = ", ".join(sorted({*files[key]} - features - {*self._named, *self.drop}))
             if absent:
-                raise self._refused(key, f"{allowed}; {absent} is missing; {_SKIP}")
+                raise self.refused(key, f"{allowed}; {absent} is missing; {_SKIP}")
             if further:
                 remedy = "name it by dataset.group if it says whom a row is about"
                 where = f"{further} is not in the public file: {remedy}, else by dataset.drop"
-                raise self._refused(key, f"{allowed}; {where}")
+                raise self.refused(key, f"{allowed}; {where}")
 
     @cached_property
     def _admitted(self) -> Bools:
@@ -291,7 +287,7 @@ class Table(Dataset):
         if self.classes is None:
             if not 2 <= len(classes) <= max(20, len(labels) // 100):
                 found = f"it has {len(classes):,} different values in {len(labels):,} rows"
-                raise InputError("label", self.label, f"must name classes; {found}")
+                raise self.refused("label", f"must name classes; {found}")
             with suppress(ValueError):  # not all are numbers
                 classes.sort(key=lambda name: (isnan(float(name)), float(name), name))
         for key, names in self._names.items():
@@ -300,7 +296,7 @@ class Table(Dataset):
                 if others:
                     allowed = f"{self.label} of the classes {', '.join(classes[:20])}"
                     why = f"it has {len(others)} others; dataset.missing may name texts such as NA"
-                    raise self._refused(key, f"must have {allowed}; {why}")
+                    raise self.refused(key, f"must have {allowed}; {why}")
         return classes
 
     def _numbers(self, labels: pd.Series) -> Ints:
@@ -353,10 +349,10 @@ class Table(Dataset):
             encoder = fit_encoder(inputs, self.kinds, self.categories, self._missing)
         except ColumnError as error:
             allowed = f"must have the given kinds of columns: {error}"
-            raise self._refused("public", allowed) from error
+            raise self.refused("public", allowed) from error
         if not encoder.columns:
             columns = "a column whose values differ, beside label, group and id"
-            raise self._refused("public", f"must have {columns}")
+            raise self.refused("public", f"must have {columns}")
 
         made = f"{len(encoder.features)} features, fitted on {len(public):,} public rows"
         say(f"{made}; dataset.columns corrects the kind of a column")

@@ -9,7 +9,7 @@ from nzc.data.images import channels_first
 from nzc.data.splits import Dataset, DataSplits, Split
 from nzc.settings import Count
 from nzc.types import AnyArray, Ints
-from nzc.validation import InputError, in_a_line
+from nzc.validation import in_a_line
 
 
 @dataclass(frozen=True)
@@ -30,7 +30,7 @@ class Torchvision(Dataset):
         test_x, test_y = self._read("test")
         if len(test_y) <= self.public:
             allowed = f"must leave rows to test on: at most {len(test_y) - 1:,}"
-            raise InputError("public", self.public, allowed)
+            raise self.refused("public", allowed)
         public = Split(test_x[: self.public], test_y[: self.public])
         test = Split(test_x[self.public :], test_y[self.public :])
         return DataSplits(Split(x, y), public, test, classes=int(y.max()) + 1)
@@ -51,7 +51,7 @@ class Torchvision(Dataset):
             files = f"the files of {self.kind}, whole"
             remedy = "delete damaged ones, and torchvision downloads them again"
             allowed = f"must hold {files}; {remedy} ({in_a_line(error, 300)})"
-            raise InputError("root", self.root, allowed) from error
+            raise self.refused("root", allowed) from error
         labels = images.targets if hasattr(images, "targets") else images.labels
         pixels = channels_first(np.asarray(images.data))
         return np.ascontiguousarray(pixels), np.asarray(labels, np.int64)

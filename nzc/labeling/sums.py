@@ -229,7 +229,9 @@ class _Equation:
             gradient = self.rows.T @ by_logit @ self.contrasts + prior * apart
             return value / 2, (gradient * scale).ravel()
 
-        first = centre if start is None else self._turned(start)
+        first = centre
+        if start is not None:
+            first = np.vstack([self.directions.T @ start.weights, start.bias]) @ self.contrasts
         found = minimize(
             loss,
             (first / scale).ravel(),
@@ -239,11 +241,6 @@ class _Equation:
         )
         weights = found.x.reshape(centre.shape) * scale @ self.contrasts.T
         return LinearModel(self.directions @ weights[:-1], weights[-1])
-
-    def _turned(self, model: LinearModel) -> Floats:
-        """Return the weights of a model as `solve` has them."""
-        rows = np.vstack([self.directions.T @ model.weights, model.bias])
-        return rows @ self.contrasts
 
 
 def shares_kept(

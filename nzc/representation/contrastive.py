@@ -16,6 +16,7 @@ from nzc.data.images import is_image
 from nzc.networks import as_input
 from nzc.representation import Encoder, Placement
 from nzc.settings import Count, CountOrZero, Positive, TwoOrMore
+from nzc.training.batches import epochs
 from nzc.training.optimizer import OptimizerSettings
 from nzc.training.trainer import TrainerSettings
 from nzc.types import AnyArray
@@ -94,7 +95,5 @@ class ContrastiveModule(LightningModule):
 
     def train_dataloader(self) -> DataLoader[Tensor]:
         size = min(self.config.batch_size, len(self.x))
-        total = self.config.steps * size
-        passes = range(-(-total // len(self.x)))
-        rows = torch.cat([torch.randperm(len(self.x), generator=self.rng) for _ in passes])
-        return DataLoader(list(rows[:total].split(size)), batch_size=None)  # type: ignore[arg-type]
+        rows = epochs(len(self.x), self.config.steps * size, self.rng)
+        return DataLoader(list(rows.split(size)), batch_size=None)  # type: ignore[arg-type]

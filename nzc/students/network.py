@@ -23,6 +23,7 @@ from nzc.networks import as_input
 from nzc.settings import BelowOne, Count, CountOrZero, NotNegative
 from nzc.students.base import FittedStudent, Student, StudentData
 from nzc.students.moving_average import MovingAverage
+from nzc.training.batches import epochs
 from nzc.training.graph import Graph
 from nzc.training.optimizer import OptimizerSettings
 from nzc.training.trainer import TrainerSettings
@@ -196,10 +197,10 @@ class StudentModule(LightningModule):
         steps = self.config.steps
         labeled = steps * self.config.batch_size
         if self.config.balance == 0:
-            drawn = _epochs(len(self.labeled), labeled, self.rng)
+            drawn = epochs(len(self.labeled), labeled, self.rng)
         else:
             drawn = torch.multinomial(self.weights, labeled, True, generator=self.rng)
-        pool = _epochs(len(self.x), steps * self.config.unlabelled, self.rng)
+        pool = epochs(len(self.x), steps * self.config.unlabelled, self.rng)
         ends = list(range(1, steps, self.period))
         chunks = zip(
             self.labeled[drawn].view(steps, -1).tensor_split(ends),
@@ -370,9 +371,3 @@ def without_statistics(network: nn.Module) -> Callable[[Tensor], Tensor]:
         return outputs
 
     return apply
-
-
-def _epochs(rows: int, total: int, rng: torch.Generator) -> Tensor:
-    """Return `total` row numbers, in random order: every row once before any row twice."""
-    passes = [torch.randperm(rows, generator=rng) for _ in range(-(-total // rows))]
-    return torch.cat([torch.empty(0, dtype=torch.int64), *passes])[:total]
