@@ -37,8 +37,7 @@ class Adult(Dataset):
         rows, y = self._read("adult.test")
         x = _features(rows, rows[: self.public])
         private = Split(_features(records, rows[: self.public]), private_y)
-        public = Split(x[: self.public], y[: self.public])
-        test = Split(x[self.public :], y[self.public :])
+        public, test = map(Split, np.split(x, [self.public]), np.split(y, [self.public]))
         return DataSplits(private, public, test, len(LABELS), labels=LABELS)
 
     def _read(self, name: str) -> tuple[AnyArray, Ints]:

@@ -347,10 +347,10 @@ class Column:
             names = [f"{self.name}={value or 'missing'}" for value in self.values]
             if self.other:
                 names.append(f"{self.name}=other")
-            return names
-        names = [f"{self.name} {part}".rstrip() for part in self.parts]
-        if self.missing:
-            names.append(f"{self.name} missing")
+        else:
+            names = [f"{self.name} {part}".rstrip() for part in self.parts]
+            if self.missing:
+                names.append(f"{self.name} missing")
         return names
 
     def encode(self, values: pd.Series) -> Array:
@@ -361,13 +361,13 @@ class Column:
             features = [numbers[:, None] == np.arange(len(self.values))]
             if self.other:
                 features.append(numbers[:, None] < 0)
-            return np.hstack(features).astype(np.float32)
-        numbers = self._numbers(values)
-        with np.errstate(over="ignore"):
-            scaled = np.clip((numbers - np.array(self.mean)) / np.array(self.spread), -LIMIT, LIMIT)
-        features = [np.nan_to_num(scaled)]
-        if self.missing:
-            features.append(np.isnan(numbers[:, :1]))
+        else:
+            numbers = self._numbers(values)
+            with np.errstate(over="ignore"):
+                scaled = (numbers - np.array(self.mean)) / np.array(self.spread)
+            features = [np.nan_to_num(scaled.clip(-LIMIT, LIMIT))]
+            if self.missing:
+                features.append(np.isnan(numbers[:, :1]))
         return np.hstack(features).astype(np.float32)
 
     def _numbers(self, values: pd.Series) -> Array:
@@ -482,9 +482,7 @@ def different(values: pd.Series) -> tuple[Array, pd.Index]:
     return codes, texts(unique)
 
 
-def projected(
-    values: pd.Series, pieces: Sequence[str | None], weights: Array
-) -> Array:
+def projected(values: pd.Series, pieces: Sequence[str | None], weights: Array) -> Array:
     """Return texts on axes, float64 [rows, axes], NaN where missing. Each depends on itself alone.
 
     It is TF-IDF with 1 + log(count), of length 1, and a product with the axes. A piece that is not

@@ -232,19 +232,16 @@ def _measures(values: pd.Series, reading: Reading, given: bool) -> Column | str:
         why = _identifies(numbers)
         if why is not None:
             return why
-    parts = []
-    means = []
-    spreads = []
-    for part, array in zip(PARTS[reading.kind], measures.T, strict=True):
-        if np.nanmin(array) < np.nanmax(array):
-            mean, spread = moments(array)
-            parts.append(part)
-            means.append(float(mean))
-            spreads.append(float(spread))
-    if not parts:
+    varying = {
+        part: moments(array)
+        for part, array in zip(PARTS[reading.kind], measures.T, strict=True)
+        if np.nanmin(array) < np.nanmax(array)
+    }
+    if not varying:
         return "one value only"
-    name = str(values.name)
-    return Column(name, *reading, parts, means, spreads, missing=bool(missing.any()), given=given)
+    means, spreads = np.array(list(varying.values())).T.tolist()
+    about = (str(values.name), *reading, list(varying), means, spreads)
+    return Column(*about, missing=bool(missing.any()), given=given)
 
 
 def _may_be_names(values: pd.Series, format: str | None) -> bool:

@@ -31,8 +31,8 @@ class Torchvision(Dataset):
         if len(test_y) <= self.public:
             allowed = f"must leave rows to test on: at most {len(test_y) - 1:,}"
             raise self.refused("public", allowed)
-        public = Split(test_x[: self.public], test_y[: self.public])
-        test = Split(test_x[self.public :], test_y[self.public :])
+        parts = (np.split(array, [self.public]) for array in (test_x, test_y))
+        public, test = map(Split, *parts)
         return DataSplits(Split(x, y), public, test, classes=int(y.max()) + 1)
 
     def _read(self, part: str) -> tuple[AnyArray, Ints]:

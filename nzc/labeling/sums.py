@@ -63,7 +63,7 @@ class ReleasedCounts:
         sums       of which they were released; only public facts of them count
         """
         scale = scale_of(len(released), counts_reach(sums.most))
-        return cls(released / scale, noise_std / scale, sums.least, sums.known)
+        return cls(released / scale, noise_std / scale, sums.units, sums.known)
 
     @property
     def total(self) -> float:
@@ -201,6 +201,7 @@ class _Equation:
         counts = self.counts
         code = counts.code
         rows = len(self.rows)
+        features = self.rows[:, :-1]
         columns = self.contrasts.shape[1]
         noise = np.append(
             np.full(len(self.spread), self.noise_std), counts.noise_std / counts.total
@@ -218,13 +219,13 @@ class _Equation:
         def loss(point: Floats) -> tuple[float, Floats]:
             weights = point.reshape(centre.shape) * scale
             probs = softmax(self.rows @ weights @ self.contrasts.T, axis=1)
-            residual = self.rows[:, :-1].T @ (probs * kept @ code) / rows
+            residual = features.T @ (probs * kept @ code) / rows
             residual = np.vstack([residual, probs.mean(axis=0) @ code]) - target
             apart = weights - centre
             value = (precision * residual**2).sum() + (prior * apart**2).sum()
             # The gradient, from residuals back to probabilities, logits and weights.
             push = precision * residual
-            by_class = (self.rows[:, :-1] @ push[:-1] @ code.T) * kept + push[-1] @ code.T
+            by_class = (features @ push[:-1] @ code.T) * kept + push[-1] @ code.T
             by_logit = probs * (by_class - (probs * by_class).sum(axis=1, keepdims=True)) / rows
             gradient = self.rows.T @ by_logit @ self.contrasts + prior * apart
             return value / 2, (gradient * scale).ravel()

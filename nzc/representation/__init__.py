@@ -72,10 +72,9 @@ class Representation(Encoder):
             "precision": trainer.precision,
             "device": trainer.device_kind,
         }
-        for field in fields(self):  # type: ignore[arg-type]
-            request[field.name] = describe(getattr(self, field.name))
-        for name, value in trainer.learning.items():
-            request[f"trainer.{name}"] = describe(value)
+        own = {field.name: getattr(self, field.name) for field in fields(self)}  # type: ignore[arg-type]
+        own |= {f"trainer.{name}": value for name, value in trainer.learning.items()}
+        request |= describe(own)
         if trainer.deterministic:
             request["deterministic"] = trainer.deterministic
         if splits.labels_only:

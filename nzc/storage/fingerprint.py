@@ -85,10 +85,8 @@ def describe(value: Any) -> Any:
 
 def _held_by(function: Any) -> dict[str, Any]:
     """Return what a function takes from its closure, and the object that a method belongs to."""
-    held = []
-    for cell in getattr(function, "__closure__", None) or ():
-        if cell.cell_contents is not function:
-            held.append(cell.cell_contents)
+    cells = getattr(function, "__closure__", None) or ()
+    held = [cell.cell_contents for cell in cells if cell.cell_contents is not function]
     if ismethod(function):
         held.append(function.__self__)
     return {"holds": describe(held)} if held else {}

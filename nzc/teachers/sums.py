@@ -84,9 +84,9 @@ class PrivateSums:
         return self._sum(self._bounded, code[self.labels], reach, longest)
 
     @property
-    def least(self) -> int:
-        """How many records there are for sure, or units if these are averaged: a public fact."""
-        return self._units
+    def units(self) -> int:
+        """How many units there are, a public fact: so many records, or more, are counted."""
+        return len(self.labels) if self.persons is None else int(self.persons.max()) + 1
 
     @property
     def known(self) -> bool:
@@ -106,18 +106,14 @@ class PrivateSums:
         factors  [records, columns], by which a record's features are multiplied
         longest  to which length the vector of a unit is cut; None: none is longer
         """
-        scale = np.full((self._units, 1), scale_of(features.shape[1] * factors.shape[1], reach))
+        scale = np.full((self.units, 1), scale_of(features.shape[1] * factors.shape[1], reach))
         if longest is not None:
             squares = [(self._added(features, by) ** 2).sum(axis=1) for by in factors.T]
             lengths = np.sqrt(np.sum(squares, axis=0))
             scale[:, 0] *= np.minimum(1, longest / np.maximum(lengths, longest))
-        weights = np.ones(self._units) if self.weights is None else self.weights
+        weights = np.ones(self.units) if self.weights is None else self.weights
         columns = [weights @ np.rint(self._added(features, by) * scale) for by in factors.T]
         return np.stack(columns, axis=1).astype(np.int64)
-
-    @property
-    def _units(self) -> int:
-        return len(self.labels) if self.persons is None else int(self.persons.max()) + 1
 
     def _added(self, features: Floats, factors: Floats) -> Floats:
         """Return features times factors [records], added or averaged over the records of a unit."""
