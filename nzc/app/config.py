@@ -44,8 +44,7 @@ GROUPS = (
 def _check_audit(key: str, value: Any) -> None:
     if isinstance(value, bool) or (isinstance(value, int) and value >= 100):
         return
-    allowed = "must be true, false, or a whole number of trials, 100 or more"
-    raise InputError(key, value, allowed)
+    raise InputError(key, value, "must be true, false, or a whole number of trials, 100 or more")
 
 
 @dataclass

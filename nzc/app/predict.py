@@ -11,12 +11,18 @@ from nzc.validation import InputError, in_a_line
 
 def predict(arguments: list[str]) -> int:
     """Print the predictions of a run's student for new records."""
-    about = "Print a label and its probability for each record of a file."
-    parser = Parser("nzc predict", description=about)
-    folders = "outputs/… of a run, or a published folder"
-    parser.add_argument("folder", metavar="FOLDER", type=Path, help=folders)
-    records = "records as the run's public ones: CSV, Parquet, .npy"
-    parser.add_argument("file", metavar="FILE", type=Path, help=records)
+    parser = Parser(
+        "nzc predict", description="Print a label and its probability for each record of a file."
+    )
+    parser.add_argument(
+        "folder", metavar="FOLDER", type=Path, help="outputs/… of a run, or a published folder"
+    )
+    parser.add_argument(
+        "file",
+        metavar="FILE",
+        type=Path,
+        help="records as the run's public ones: CSV, Parquet, .npy",
+    )
     chosen = parser.parse_args(arguments)
     logging.disable(logging.WARNING)  # torch would say in many lines why it cannot read a file
     try:

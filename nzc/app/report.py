@@ -12,10 +12,13 @@ from nzc.validation import InputError, in_a_line
 
 def report(arguments: list[str]) -> int:
     """Write the pages of sweeps, and print the tables of runs."""
-    about = "Write report.html into the folder of a sweep; print the table of a run."
-    parser = Parser("nzc report", description=about)
-    folders = "outputs/… of a run or a sweep"
-    parser.add_argument("folders", nargs="+", metavar="FOLDER", type=Path, help=folders)
+    parser = Parser(
+        "nzc report",
+        description="Write report.html into the folder of a sweep; print the table of a run.",
+    )
+    parser.add_argument(
+        "folders", nargs="+", metavar="FOLDER", type=Path, help="outputs/… of a run or a sweep"
+    )
     for folder in parser.parse_args(arguments).folders:
         try:
             show(_report_of(folder))

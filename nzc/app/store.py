@@ -39,23 +39,40 @@ def store(arguments: list[str]) -> int:
 
 
 def _parser() -> Parser:
-    about = "List stored predictions and the ledger's releases and trials; or change some of them."
-    parser = Parser("nzc store", description=about)
-    root = "the store (default .nzc): the value of paths.store"
-    parser.add_argument("--root", default=".nzc", help=root)
-    ledger = "the ledger's file, the value of paths.ledger (default: NZC_LEDGER, or in the store)"
-    parser.add_argument("--ledger", default=os.environ.get("NZC_LEDGER"), help=ledger)
-    delta = "δ of the ledger's ε (default 1e-5)"
-    parser.add_argument("--delta", type=float, default=1e-5, help=delta)
+    parser = Parser(
+        "nzc store",
+        description="List stored predictions and the ledger's releases and trials; or change some of them.",
+    )
+    parser.add_argument(
+        "--root", default=".nzc", help="the store (default .nzc): the value of paths.store"
+    )
+    parser.add_argument(
+        "--ledger",
+        default=os.environ.get("NZC_LEDGER"),
+        help="the ledger's file, the value of paths.ledger (default: NZC_LEDGER, or in the store)",
+    )
+    parser.add_argument(
+        "--delta", type=float, default=1e-5, help="δ of the ledger's ε (default 1e-5)"
+    )
     what = parser.add_mutually_exclusive_group()
-    pruned = "remove these entries; the start of a key is enough"
-    what.add_argument("--prune", nargs="+", metavar="KEY", help=pruned)
-    everything = "remove every entry; the ledger always stays"
-    what.add_argument("--all", action="store_true", help=everything)
-    forgotten = "forget these trials, without KEY all; do so only if nobody has seen their labels"
-    what.add_argument("--forget", nargs="*", metavar="KEY", help=forgotten)
-    confirmed = "do it: without, --prune, --all and --forget only list"
-    parser.add_argument("--yes", action="store_true", help=confirmed)
+    what.add_argument(
+        "--prune",
+        nargs="+",
+        metavar="KEY",
+        help="remove these entries; the start of a key is enough",
+    )
+    what.add_argument(
+        "--all", action="store_true", help="remove every entry; the ledger always stays"
+    )
+    what.add_argument(
+        "--forget",
+        nargs="*",
+        metavar="KEY",
+        help="forget these trials, without KEY all; do so only if nobody has seen their labels",
+    )
+    parser.add_argument(
+        "--yes", action="store_true", help="do it: without, --prune, --all and --forget only list"
+    )
     return parser
 
 

@@ -42,11 +42,6 @@ class SweepJob:
     row: SweepRow
     overrides: list[str]
 
-    def with_overrides(self, more: list[str]) -> "SweepJob":
-        """Return this job with more overrides, which the row stands for."""
-        row = self.row.model_copy(update={"set": [*self.row.set, *more]})
-        return SweepJob(row, [*self.overrides, *more])
-
 
 class JobsFailed(Stop):
     """The end of a sweep, in `folder`, of which some jobs have no result."""
@@ -210,7 +205,9 @@ def compose_jobs(
     mistakes: dict[str, InputError] = {}
     for job in jobs:
         try:
-            job = job.with_overrides(better(*telling(job.overrides)))
+            more = better(*telling(job.overrides))
+            row = job.row.model_copy(update={"set": [*job.row.set, *more]})
+            job = SweepJob(row, [*job.overrides, *more])
             cfg = loader.load_sweep_config(config, list(job.overrides))
             refuse_unknown_keys(cfg)
             build_metrics(cfg)

@@ -20,11 +20,13 @@ _SETTINGS = ("uri", "artifacts", "model", "register", "private")
 def sync(arguments: list[str]) -> int:
     """Send runs that were not tracked. Exit code 1: something could still not be sent."""
     parser = Parser("nzc sync", description="Send runs that could not be tracked when they ran.")
-    look = "where to look (outputs)"
-    parser.add_argument("folders", nargs="*", default=["outputs"], metavar="FOLDER", help=look)
+    parser.add_argument(
+        "folders", nargs="*", default=["outputs"], metavar="FOLDER", help="where to look (outputs)"
+    )
     parser.add_argument("--uri", help="tracking.uri, where not that of each run")
-    seconds = "seconds to wait for a server (default 60)"
-    parser.add_argument("--wait", type=float, default=60, help=seconds)
+    parser.add_argument(
+        "--wait", type=float, default=60, help="seconds to wait for a server (default 60)"
+    )
     chosen = parser.parse_args(arguments)
     positive("--wait", chosen.wait)
     wait_at_most(chosen.wait)

@@ -120,8 +120,6 @@ def learn(run: PreparedRun) -> tuple[FittedStudent, Epsilon, dict[str, Any]]:
         "queries": 0,
         "refused": 0,
         "neighbours": Teachers.neighbours(parts.teachers, splits),
-        "moved_votes": None,
-        "voters": "teachers",
         "learned_from": f"{records}: {STEPS} steps, noise {learner.noise:.4g}",
     }
     return student, _cost(run.session), facts

@@ -75,7 +75,7 @@ def read_curves(folder: Path) -> Curves:
     """Return what `write_curves` wrote in `folder`."""
     from pandas import read_csv  # takes half a second to import
 
-    curves: Curves = {}
-    for name, points in read_csv(folder / CURVES, dtype=str).groupby("curve", sort=False):
-        curves[str(name)] = (points["x"].to_numpy(float), points["y"].to_numpy(float))
-    return curves
+    return {
+        str(name): (points["x"].to_numpy(float), points["y"].to_numpy(float))
+        for name, points in read_csv(folder / CURVES, dtype=str).groupby("curve", sort=False)
+    }

@@ -172,8 +172,9 @@ class RunResult:
         Accuracies are of public rows and of the test split. How many records the groups have is
         private.
         """
-        hidden: dict[str, Any] = {"ledger_trials": None, "ledger_releases": None}
-        hidden["ledger_unbounded"] = None
+        hidden: dict[str, Any] = dict.fromkeys(
+            ["ledger_trials", "ledger_releases", "ledger_unbounded"]
+        )
         hidden["teachers"] = self.teachers | dict.fromkeys(self.teachers.keys() - {"count"})
         if self.data is not None:
             hidden["data"] = {**self.data, "digest": "private"}

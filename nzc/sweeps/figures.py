@@ -36,7 +36,7 @@ def caption_of(figure: SweepFigure) -> str:
 def plot(figure: SweepFigure, jobs: DataFrame, folder: Path) -> None:
     """Write a figure of finished jobs into figures/ below `folder`, unless it would be empty."""
     points = points_of(figure, jobs)
-    if not (np.isfinite(points["x"]) & np.isfinite(points["y"])).any():
+    if not np.isfinite(points[["x", "y"]]).all(axis=1).any():
         return
     with new_figure(folder, figure.name) as axes:
         draw(axes, figure, points)
@@ -103,7 +103,7 @@ def draw(axes: Axes, figure: SweepFigure, points: DataFrame) -> None:
     for name, style in zip(names, cycle(LINES), strict=False):
         label = name
         for _, line in points[points["line"] == name].groupby("run", sort=False):
-            inside = np.isfinite(line["x"]) & np.isfinite(line["y"])
+            inside = np.isfinite(line[["x", "y"]]).all(axis=1)
             seen = line[inside].sort_values("x", kind="stable")
             x = seen["x"]
             axes.plot(x, seen["y"], **style, **drawn, label=label)

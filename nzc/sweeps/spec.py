@@ -112,10 +112,8 @@ class SweepSpec(BaseModel):
     @property
     def keys(self) -> dict[str, list[str]]:
         """All keys of runs that the section names, by the place where it names them."""
-        keys = {"sweep.columns": [*self.columns]}
-        for figure in self.figures:
-            keys[f"sweep.figures.{figure.name}"] = figure.keys
-        return keys
+        of_figures = {f"sweep.figures.{figure.name}": figure.keys for figure in self.figures}
+        return {"sweep.columns": [*self.columns]} | of_figures
 
 
 def spec_of(config: Any) -> SweepSpec:
