@@ -18,7 +18,7 @@ from hydra.plugins.search_path_plugin import SearchPathPlugin
 from hydra.types import RunMode
 from omegaconf import MISSING, DictConfig, OmegaConf
 
-from nzc.app.overrides import check_overrides, refuse_sweeps, telling, typed_values
+from nzc.app.overrides import GROUPS, check_overrides, refuse_sweeps, telling, typed_values
 from nzc.runs.saying import say
 from nzc.settings import AboveOne, Between0And1, Count, Positive, checked, word
 from nzc.validation import InputError, whole
@@ -28,17 +28,6 @@ _PACKAGE = Path(__file__).parents[1]
 #: checkout.
 HOME = _PACKAGE / "home" if (_PACKAGE / "home").is_dir() else _PACKAGE.parent
 CONF = HOME / "conf"
-#: The groups of the configuration.
-GROUPS = (
-    "recipe",
-    "dataset",
-    "representation",
-    "teachers",
-    "aggregator",
-    "student",
-    "trainer",
-    "tracking",
-)
 
 
 def _check_audit(key: str, value: Any) -> None:
@@ -201,7 +190,7 @@ def compose_run(overrides: Sequence[str], config_name: str = "config") -> DictCo
     Its `hydra.mode` is MULTIRUN where a file says so; only then may overrides list values.
     """
     register()
-    check_overrides(overrides, GROUPS)
+    check_overrides(overrides)
     with initialize_config_dir(str(CONF), job_name="nzc", version_base="1.3"):
         hydra = GlobalHydra.instance().hydra
         assert hydra is not None

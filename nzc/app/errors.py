@@ -13,9 +13,9 @@ from hydra.errors import HydraException, MissingConfigException
 from omegaconf import OmegaConf
 from omegaconf.errors import ConfigAttributeError, ConfigKeyError, OmegaConfBaseException
 
-from nzc.app.config import GROUPS, options
+from nzc.app.config import options
 from nzc.app.keys import unknown_key
-from nzc.app.overrides import typed_values
+from nzc.app.overrides import GROUPS, typed_values
 from nzc.validation import InputError, in_a_line, meant, one_line, shortened
 
 #: Whether tracebacks are asked for, here and in the processes of launchers: `main` sets

@@ -6,8 +6,8 @@ from typing import Any
 
 from omegaconf import DictConfig, OmegaConf
 
-from nzc.app.config import GROUPS, Budget, Config, Paths, Sanitise, options, read_file
-from nzc.app.overrides import typed_values
+from nzc.app.config import Budget, Config, Paths, Sanitise, options, read_file
+from nzc.app.overrides import GROUPS, typed_values
 from nzc.runs.layout import RECORDED
 from nzc.validation import InputError, meant
 

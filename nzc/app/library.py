@@ -21,11 +21,11 @@ from hydra.core.singleton import Singleton
 from hydra.errors import HydraException
 from hydra.types import RunMode
 
-from nzc.app.config import CONF, GROUPS, compose_run, register
+from nzc.app.config import CONF, compose_run, register
 from nzc.app.errors import Stop, error_line, input_error
 from nzc.app.job import run_single
 from nzc.app.main import do_job
-from nzc.app.overrides import check_overrides
+from nzc.app.overrides import GROUPS, check_overrides
 from nzc.app.sweep import JobsFailed
 from nzc.data.cache import forget_data
 from nzc.runs.result import RunResult
@@ -85,7 +85,7 @@ def sweep(settings: Settings = (), /, **more: Any) -> "DataFrame":
     overrides = as_overrides(settings, more, grid=True)
     try:
         with _undone(overrides), redirect_stdout(sys.stderr):
-            check_overrides(overrides, GROUPS)
+            check_overrides(overrides)
             with initialize_config_dir(str(CONF), job_name="nzc", version_base="1.3"):
                 hydra = GlobalHydra.instance().hydra
                 assert hydra is not None

@@ -16,7 +16,7 @@ from hydra._internal.utils import get_args_parser
 from hydra.types import RunMode
 from omegaconf import DictConfig, OmegaConf
 
-from nzc.app.config import CONF, GROUPS, compose_run, recipe_of, register, shows_private
+from nzc.app.config import CONF, compose_run, recipe_of, register, shows_private
 from nzc.app.errors import Stop, reported
 from nzc.app.overrides import check_overrides, quoted
 from nzc.runs.saying import say
@@ -82,7 +82,7 @@ def _run(words: Sequence[str]) -> None:
     if overrides and not _is_override(overrides[0]):
         allowed = f"must be KEY=VALUE, or a subcommand{meant(overrides[0], COMMANDS)}"
         raise InputError("nzc", overrides[0], allowed)
-    check_overrides(overrides, GROUPS)
+    check_overrides(overrides)
     if flags.config_dir is not None:
         folder = quoted(f"file://{Path(flags.config_dir).absolute()}")
         overrides = [*overrides, f"hydra.searchpath=[{folder}]"]

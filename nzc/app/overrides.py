@@ -2,7 +2,7 @@
 
 import re
 import shlex
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 
 from hydra.core.override_parser.overrides_parser import OverridesParser
@@ -11,6 +11,17 @@ from hydra.errors import HydraException, OverrideParseException
 
 from nzc.validation import InputError, in_a_line
 
+#: The groups of the configuration.
+GROUPS = (
+    "recipe",
+    "dataset",
+    "representation",
+    "teachers",
+    "aggregator",
+    "student",
+    "trainer",
+    "tracking",
+)
 #: Keys of overrides that tell which recipe suits the dataset, and which files Hydra reads.
 _TELLING = re.compile(r"[+~]*(recipe|sweeps|dataset|dataset\.suits.*|baseline|hydra[./].*)(=|$)")
 
@@ -25,7 +36,7 @@ def telling(words: Iterable[str]) -> list[str]:
     return [word for word in words if _TELLING.match(word)]
 
 
-def check_overrides(words: Sequence[str], groups: Collection[str]) -> None:
+def check_overrides(words: Sequence[str]) -> None:
     """Raise InputError for an override that Hydra cannot read, or that gives a group no option."""
     try:
         overrides = OverridesParser.create().parse_overrides([*words])
@@ -35,7 +46,7 @@ def check_overrides(words: Sequence[str], groups: Collection[str]) -> None:
         group = override.key_or_group
         if override.is_sweep_override() or override.is_delete():
             continue
-        is_group = group in groups or "/" in group
+        is_group = group in GROUPS or "/" in group
         if is_group and not isinstance(override.value(), str | list | dict):
             value = override.get_value_string()
             raise InputError(group, value, "must be the name of an option; nzc --help lists them")

@@ -41,7 +41,8 @@ def store(arguments: list[str]) -> int:
 def _parser() -> Parser:
     parser = Parser(
         "nzc store",
-        description="List stored predictions and the ledger's releases and trials; or change some of them.",
+        description="List stored predictions and the ledger's releases and trials; or change some "
+        "of them.",
     )
     parser.add_argument(
         "--root", default=".nzc", help="the store (default .nzc): the value of paths.store"
