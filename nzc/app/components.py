@@ -84,7 +84,7 @@ def build_policy(cfg: DictConfig, teachers: Teachers, rows: Callable[[], int]) -
     """
     rounds = plain(cfg.rounds)
     selection = QuerySelection(cfg.query_choice, rounds)
-    plan = partial(sanitised.plan, order=cfg.sanitise.order, beta=cfg.sanitise.beta)
+    plan = partial(sanitised.plan, **cfg.sanitise)
     with within("teachers"):
         adjacency = teachers.adjacency(OmegaConf.select(cfg, "dataset.unit") == LABEL)
     groups = _shares_of_groups(cfg, adjacency)

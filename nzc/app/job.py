@@ -3,8 +3,8 @@
 import gc
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import AbstractContextManager, chdir, closing, contextmanager, suppress
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager, chdir, closing, suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -160,23 +160,24 @@ def run_single(
     folder = OwnFolder("hydra.run.dir", Path(cfg.hydra.run.dir).absolute())
     folder.take()
     try:
-        with _recorded(cfg, folder.path):
+        _record(cfg, folder.path)
+        with (
+            chdir(folder.path if cfg.hydra.job.chdir else "."),
+            env_override(cfg.hydra.job.env_set),
+        ):
             return job.execute(folder, on_result)
     except Exception as error:
         write_error(folder.path, error_line(error, shows_private(cfg))[1])
         raise
 
 
-@contextmanager
-def _recorded(cfg: DictConfig, folder: Path) -> Iterator[None]:
-    """Record the configuration in the run's folder, and set the process as it says: as Hydra."""
+def _record(cfg: DictConfig, folder: Path) -> None:
+    """Record the configuration in the run's folder, as Hydra does."""
     stored = folder / RECORDED
     stored.mkdir(exist_ok=True)
     OmegaConf.save(without_hydra(cfg), stored / "config.yaml")
     OmegaConf.save(OmegaConf.masked_copy(cfg, "hydra"), stored / "hydra.yaml")
     OmegaConf.save(cfg.hydra.overrides.task, stored / "overrides.yaml")
-    with chdir(folder if cfg.hydra.job.chdir else "."), env_override(cfg.hydra.job.env_set):
-        yield
 
 
 def run_in_sweep(cfg: DictConfig) -> float | list[float] | None:
@@ -201,8 +202,7 @@ def run_in_sweep(cfg: DictConfig) -> float | list[float] | None:
         own_folder.take()
         result = job.execute(own_folder)
         show(result_line(_shown(cfg, result), name))
-        found: float | list[float] | None = _objective(cfg.objective, result)
-        return found
+        return _objective(cfg.objective, result)
     except Exception as error:
         if not is_prepared:  # the tracker hears of it all the same
             with suppress(Exception), chdir(home):
@@ -217,7 +217,7 @@ def run_in_sweep(cfg: DictConfig) -> float | list[float] | None:
         return None
 
 
-def _objective(objective: Any, result: RunResult) -> Any:
+def _objective(objective: Any, result: RunResult) -> float | list[Any] | None:
     """Return the numbers of result.json that `objective` names: a key, a list of keys, or null."""
     if objective is None:
         return None

@@ -22,7 +22,6 @@ from torch.nn import functional as F
 from nzc.accounting import Epsilon
 from nzc.accounting.data_independent import gaussian_cost
 from nzc.accounting.gaussian import gaussian
-from nzc.data import DataSplits
 from nzc.labeling.ledger_entry import total_epsilon
 from nzc.labeling.release import LabelingSession
 from nzc.labeling.run_ledger import question
@@ -106,7 +105,7 @@ def learn(run: PreparedRun) -> tuple[FittedStudent, Epsilon, dict[str, Any]]:
     x = features.all(splits.private.x).astype(np.float64)
 
     learner = DPSGD.at(run.session.promise.epsilon, run.session.policy.delta, splits.unit_count)
-    weights = _charged(run, learner, x, splits)
+    weights = _charged(run, learner, x)
 
     classifier = LinearNetwork(weights.T.copy(), np.zeros(splits.classes))
     student = FittedStudent(nn.Sequential(features.network, classifier))
@@ -125,15 +124,17 @@ def learn(run: PreparedRun) -> tuple[FittedStudent, Epsilon, dict[str, Any]]:
     return student, _cost(run.session), facts
 
 
-def _charged(run: PreparedRun, learner: DPSGD, x: Floats, splits: DataSplits) -> Floats:
+def _charged(run: PreparedRun, learner: DPSGD, x: Floats) -> Floats:
     """Return the weights that the learner draws, once their cost is in the ledger."""
     ledger = run.session.ledger
+    splits = run.splits
     y = splits.private.y
-    asked = question(learner, run.session.policy.seed, splits.classes, x, y, splits.units.groups)
+    groups = splits.units.groups
+    asked = question(learner, run.session.policy.seed, splits.classes, x, y, groups)
     # Privacy boundary: private records become public weights, which are charged before anyone sees
     # them.
     weights, nonce = ledger.draw(
-        [7], asked, lambda rng: learner.learn(x, y, splits.units.groups, splits.classes, rng)
+        [7], asked, lambda rng: learner.learn(x, y, groups, splits.classes, rng)
     )
     ledger.add(
         question(asked, weights, nonce),

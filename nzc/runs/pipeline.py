@@ -1,7 +1,7 @@
 """One run, stage by stage: representation, teachers, votes, labels, student, accounting, files."""
 
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -36,19 +36,20 @@ def execute(
     run: PreparedRun,
     folder: Path,
     begun: float,
-    say: StageLog | None = None,
+    log: StageLog | None = None,
     show: Callable[[RunResult], None] | None = None,
 ) -> RunResult:
     """Run the job and write everything into `folder`.
 
     begun  when the user started it, in seconds since 1970
-    say    receives every stage when it ends
+    log    receives every stage when it ends
     show   receives the result when its numbers are known, before files and figures are made
     """
-    work = Execution(run, Clock(begun, say), folder)
+    work = Execution(run, Clock(begun, log), folder)
     clear(folder, RUN_FILES, RUN_FIGURES)
     make_own(run.parts.store.root)
-    _warn(run.warnings)
+    for warning in run.warnings:
+        say(warning)
     if run.parts.baseline:
         work.learn_baseline()
     elif isinstance(run.parts.teachers, Sums):
@@ -278,7 +279,8 @@ class Execution:
         with self.stage("student"):
             accuracy, metrics, failed = evaluate(self.student, splits, run.parts.metrics)
         warnings = self._warnings(accuracy, metrics) + failed
-        _warn(warnings)
+        for warning in warnings:
+            say(warning)
         warnings = [*splits.warnings, *run.warnings, *warnings]
         facts = dict(self.facts)
         if not splits.is_empty:
@@ -348,11 +350,6 @@ class Execution:
                 plot_run(self.folder, self.curves, session.released, self.run.truth)
         facts = {"sizes": session.promise.sizes, "rows": len(session.released)}
         session.ledger.finish(digests(self.folder), facts)
-
-
-def _warn(lines: Iterable[str]) -> None:
-    for line in lines:
-        say(line)
 
 
 def _show(show: Callable[[RunResult], None], result: RunResult) -> None:

@@ -3,7 +3,6 @@
 import math
 import shlex
 from base64 import b64encode
-from collections.abc import Iterable
 from operator import itemgetter
 from pathlib import Path
 from typing import Any
@@ -28,6 +27,7 @@ _MOST = 8000  # characters of a description; MLflow accepts no more
 def write_page(sweep: Sweep) -> Path:
     """Write report.html into the folder of a sweep. It is private, because it shows exact ε."""
     typed = sweep.config.hydra.overrides
+    command = shlex.join(["nzc", *map(masked, [*as_typed(typed.hydra), *as_typed(typed.task)])])
     images = {}
     for figure in sweep.spec.figures:
         path = sweep.folder / FIGURES / f"{figure.name}.svg"
@@ -45,7 +45,7 @@ def write_page(sweep: Sweep) -> Path:
         sweep=sweep,
         spec=sweep.spec,
         table=sweep.table,
-        command=_command([*as_typed(typed.hydra), *as_typed(typed.task)]),
+        command=command.replace("hydra.mode=MULTIRUN", "--multirun"),
         done=sweep.done.where(sweep.done.notna(), None).to_dict("records"),
         epsilons=EPSILONS,
         heading=heading,
@@ -54,11 +54,6 @@ def write_page(sweep: Sweep) -> Path:
         written=f"{now()[:16].replace('T', ' ')} UTC by nzc {__version__}",
     )
     return write_private(sweep.folder / PAGE, page)
-
-
-def _command(overrides: Iterable[str]) -> str:
-    words = shlex.join(["nzc", *map(masked, overrides)])
-    return words.replace("hydra.mode=MULTIRUN", "--multirun")
 
 
 def summarise(

@@ -1,6 +1,5 @@
 """The student as MLflow serves it: it tells the client which record it cannot take, and why."""
 
-from collections.abc import Iterable
 from typing import Any
 
 import pandas as pd
@@ -16,18 +15,16 @@ class Served(ExportedStudent):
         try:
             if self.encoder is not None:
                 records = pd.DataFrame(records)
-                self._require_known(map(str, records))
+                known = [column.name for column in self.encoder.columns]
+                wrong = {*map(str, records)} - {*known, *self.encoder.unused, self.about["id"]}
+                if wrong:
+                    names = ", ".join(sorted(wrong))
+                    raise ValueError(
+                        f"there is no column {names}; the columns are {', '.join(known)}"
+                    )
             return super().predict(records)
         except ValueError as error:
             raise MlflowException.invalid_parameter_value(str(error)) from error
-
-    def _require_known(self, columns: Iterable[str]) -> None:
-        assert self.encoder is not None
-        known = [column.name for column in self.encoder.columns]
-        wrong = sorted({*columns} - {*known, *self.encoder.unused, self.about["id"]})
-        if wrong:
-            names = ", ".join(wrong)
-            raise ValueError(f"there is no column {names}; the columns are {', '.join(known)}")
 
 
 def _load_pyfunc(path: str) -> ExportedStudent:
