@@ -41,6 +41,7 @@ _SHARE = 1e-3
 _OF_BLOCK = 1e-12
 #: Queries, and screens, get a grid of their own where others have so much larger shifts.
 _LESS, _LESS_SCREENED = 2, 10
+_LEAST = 1e-6  # of the largest shift: smaller ones are raised to it, which reveals more
 #: So many labels alone are composed without blocks, more than _BLOCK of them on a coarser grid.
 _ALONE = 2_000
 _MOST = 100_000  # more queries get another bound
@@ -196,7 +197,9 @@ def _by_induction(
         # Queries that show much less than others become laws on a grid of their own.
         shifts = _shifts(releases)
         less = _LESS_SCREENED if releases[0].kind in (Kind.BIT, Kind.SCREENED) else _LESS
-        scale = max(shifts) if max(shifts) < largest / less else largest
+        scale = max(*shifts, _LEAST * largest)
+        if scale >= largest / less:
+            scale = largest
         own_step = _TIE * scale / cells
         laws, bit = _query(releases, scale, own_step, highest)
         if blocks != [1]:

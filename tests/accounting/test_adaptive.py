@@ -8,10 +8,12 @@ import numpy as np
 import pytest
 from brute import adaptive_delta, attacker
 from scipy.special import ndtr
+from scipy.stats import binom
 
 import nzc
 from nzc.accounting import adaptive
 from nzc.accounting.kinds import Hint, Kind
+from nzc.mechanisms import Boost, ExponentialNoise, NoisyArgmax
 
 DELTA = 1e-5
 MOVE = np.array([1, -1, 0])
@@ -71,6 +73,35 @@ def test_the_bound_is_within_5_percent_of_an_adversary(sigma1, sigma, queries, d
         labels = [(ndtr(gaps + 1 / np.sqrt(2) / sigma), ndtr(gaps - 1 / np.sqrt(2) / sigma))]
     stated = adaptive.epsilon(((queries, tuple(releases)),), delta)
     assert 1 <= stated / attacker(bits, [labels] * queries, delta, stated) <= 1.05
+
+
+@pytest.mark.parametrize(
+    "cost",
+    [
+        nzc.Confident(10, 1e100, 1).promise(5, 5),
+        nzc.GNMax(1).promise(5, 5) + nzc.GNMax(1e16).promise(5, 5),
+    ],
+)
+def test_what_shows_next_to_nothing_adds_next_to_nothing(cost):
+    alone = nzc.GNMax(1).promise(5, 5).data_independent(DELTA)
+    assert alone <= cost.data_independent(DELTA) <= alone * (1 + 1e-6)
+
+
+class Prior(Boost):
+    """Scores of a user's own, which are no whole counts."""
+
+    def scores(self, votes):
+        return super().scores(votes) + np.array([0.5, 0.0])
+
+
+def test_permute_and_flip_of_a_users_own_scores_is_not_priced_as_that_of_whole_counts():
+    """At votes (4, 5) and (5, 4), the labels of 10 queries: by enumeration of how many are 0."""
+    mechanism = NoisyArgmax(ExponentialNoise(3.0), Prior())
+    p, q = np.exp(mechanism.log_law(np.array([[4, 5], [5, 4]])))[:, 0]
+    counts = np.arange(11)
+    here, there = binom.pmf(counts, 10, p), binom.pmf(counts, 10, q)
+    stated = mechanism.promise(10, 10).data_independent(0.05)
+    assert np.maximum(there - np.exp(stated) * here, 0).sum() <= 0.05
 
 
 @pytest.mark.parametrize(
