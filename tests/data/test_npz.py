@@ -191,9 +191,8 @@ def test_the_unit_changes_shards_not_splits(npz: Npz, capsys: pytest.CaptureFixt
 
 
 def test_without_private_rows_votes_are_taken_by_row_of_the_file(nzc: Nzc) -> None:
-    y = np.arange(300) % 3
     np.savez("f.npz", **ROWS, group=np.arange(300) // 3)
-    np.save("votes.npy", np.where(np.eye(3)[y] > 0, 8, 1))
+    np.save("votes.npy", 1 + 7 * np.eye(3, dtype=int)[ROWS["y"]])
     with_votes = ["teachers=votes", "teachers.path=votes.npy", "dataset=npz", "dataset.path=f.npz"]
     none = ["dataset.public=0.8", "dataset.private=0", "student=none"]
     ran = nzc(*with_votes, *none, "aggregator=plurality")

@@ -49,13 +49,10 @@ def each_of(students: list[Any]) -> Any:
 
 
 def _data(wrong: int = 0, rows: int = 200, asked: int = 120) -> StudentData:
-    """Three clouds that a line apiece tells apart; the first `wrong` labels are wrong."""
-    rng = np.random.default_rng(0)
-    y = rng.integers(0, 3, rows)
-    x = (np.eye(3)[y] * 4 + rng.normal(size=(rows, 3))).astype(np.float32)
-    labels = np.where(np.arange(rows) < asked, y, ABSTAIN)
-    labels[:wrong] = (y[:wrong] + 1) % 3
-    return StudentData(x, labels, 3)
+    """Three clouds that lie apart; the first `wrong` labels are wrong."""
+    data, y = clouds(rows, asked, shape=(10,))
+    data.labels[:wrong] = (y[:wrong] + 1) % 3
+    return data
 
 
 def test_steps_of_a_chunk_are_steps(monkeypatch: pytest.MonkeyPatch) -> None:
