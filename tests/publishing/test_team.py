@@ -37,12 +37,8 @@ def tables(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def _epsilon(folder: str) -> dict[str, Any]:
-    return dict(json.loads(Path(folder, "result.json").read_text())["epsilon"])
-
-
-def _privacy(folder: str) -> dict[str, Any]:
-    return dict(json.loads(Path(folder, "privacy.json").read_text()))
+def _json(*path: str) -> dict[str, Any]:
+    return dict(json.loads(Path(*path).read_text()))
 
 
 def test_a_name_joins_runs_folders_and_experiments(
@@ -69,7 +65,7 @@ def test_a_name_joins_runs_folders_and_experiments(
 
     code, out, _ = command("publish", "two", "out2")
     assert code == 0 and out.splitlines()[-1] == "out2"
-    first, second = _privacy("out1"), _privacy("out2")
+    first, second = _json("out1", "privacy.json"), _json("out2", "privacy.json")
     epsilon = first["epsilon"]["published"] + second["epsilon"]["published"]
     total = {"folders": 2, "epsilon": pytest.approx(epsilon), "delta": 2e-5, "limit": 2}
     assert first["total"]["folders"] == 1 and second["total"] == total
@@ -98,11 +94,11 @@ def test_folders_of_a_team_share_a_ledger(
         monkeypatch.chdir(here)
         monkeypatch.setenv("NZC_LEDGER", ledger)
         nzc(*run, *typed)
-        costs.append(_epsilon("run")["ledger_released"])
+        costs.append(_json("run", "result.json")["epsilon"]["ledger_released"])
         assert not Path(".nzc/ledger.db").exists()
         monkeypatch.chdir(histograms.parent)
     assert costs[1] > 1.3 * costs[0]
     for folder in ("mine", "yours"):
         done = command("publish", f"team/{folder}/run", f"out {folder}", "--name", "hospital")
         assert done[0] == 0
-    assert _privacy("out yours")["total"]["folders"] == 2
+    assert _json("out yours", "privacy.json")["total"]["folders"] == 2
