@@ -142,9 +142,9 @@ def _free_noise(cfg: DictConfig) -> str | None:
     """
     node = cfg.aggregator
     free = [key for key in _NOISE if OmegaConf.is_dict(node) and key in node and node[key] is None]
-    if cfg.budget.epsilon is None and free == ["scale"]:
-        return None
     if free and cfg.budget.epsilon is None:
+        if free == ["scale"]:  # it follows from the number of teachers
+            return None
         allowed = "must be a number where budget.epsilon is null"
         raise InputError(f"aggregator.{free[0]}", None, allowed)
     for key in free[1:]:

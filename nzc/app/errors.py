@@ -16,6 +16,7 @@ from omegaconf.errors import ConfigAttributeError, ConfigKeyError, OmegaConfBase
 from nzc.app.config import options
 from nzc.app.keys import unknown_key
 from nzc.app.overrides import GROUPS, typed_values
+from nzc.runs.layout import unresolved
 from nzc.validation import InputError, in_a_line, meant, one_line, shortened
 
 #: Whether tracebacks are asked for, here and in the processes of launchers: `main` sets
@@ -119,7 +120,7 @@ def _wrong_value(error: Any, words: Sequence[str]) -> InputError:
         return InputError("+sweeps", typed.get(key), allowed)
     nodes: Any = {}
     if OmegaConf.is_dict(error.parent_node):
-        nodes = OmegaConf.to_container(error.parent_node, resolve=False)
+        nodes = unresolved(error.parent_node)
     value = typed.get(key, nodes.get(error.key, error.value))
     is_unknown = isinstance(error, ConfigAttributeError | ConfigKeyError)
     if is_unknown and (nodes or key.count(".") == 1):

@@ -4,11 +4,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import fields
 from typing import Any
 
-from omegaconf import DictConfig, OmegaConf
+from omegaconf import DictConfig
 
 from nzc.app.config import Budget, Config, Paths, Sanitise, options, read_file
 from nzc.app.overrides import GROUPS, typed_values
-from nzc.runs.layout import RECORDED
+from nzc.runs.layout import RECORDED, unresolved
 from nzc.validation import InputError, meant
 
 #: The keys of nzc, and those below some of them.
@@ -20,7 +20,7 @@ def refuse_unknown_keys(cfg: DictConfig) -> None:
 
     So does a place for a run's configuration where nzc does not read it.
     """
-    tree: Any = OmegaConf.to_container(cfg, resolve=False)
+    tree = unresolved(cfg)
     hydra = tree.pop("hydra", {})  # it is not in all configurations
     for section, kind in _SECTIONS.items():
         nodes = tree.get(section, tree)

@@ -142,8 +142,7 @@ def _checked_jobs(config: DictConfig) -> list[SweepJob]:
     mistakes += check_keys(spec_of(config), configs)
     if mistakes:
         raise Stop(2, *mistakes)
-    sweep: Any = OmegaConf.to_container(config.hydra.sweep, resolve=False)
-    subdir = sweep["subdir"]
+    subdir = layout.unresolved(config.hydra.sweep)["subdir"]
     if subdir != "${hydra.job.num}":
         raise InputError("hydra.sweep.subdir", subdir, "must be ${hydra.job.num}")
     return jobs

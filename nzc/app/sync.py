@@ -2,13 +2,12 @@
 
 from contextlib import chdir
 from pathlib import Path
-from typing import Any
 
 from filelock import Timeout
 from omegaconf import OmegaConf
 
 from nzc.app.errors import Parser
-from nzc.runs.layout import SWEEP
+from nzc.runs.layout import SWEEP, unresolved
 from nzc.runs.saying import say
 from nzc.tracking import MLflow, cause, send, unsent, wait_at_most
 from nzc.validation import InputError, positive
@@ -59,7 +58,7 @@ def _stored_tracker(folder: Path, uri: str | None) -> MLflow:
     if (folder / SWEEP).is_file():
         files = [folder / SWEEP]
     stored = OmegaConf.merge(*map(OmegaConf.load, files))
-    tree: Any = OmegaConf.to_container(stored, resolve=False)
+    tree = unresolved(stored)
     values = {key: tree["tracking"][key] for key in _SETTINGS}
     if uri is not None:
         values["uri"] = OmegaConf.create({"uri": uri}).uri

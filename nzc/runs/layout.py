@@ -91,10 +91,14 @@ def read_overrides(folder: Path) -> list[str]:
     return list(map(masked, as_typed(OmegaConf.load(path))))
 
 
+def unresolved(node: Any) -> Any:
+    """Return a node as dictionaries and lists, with interpolations as they are written."""
+    return OmegaConf.to_container(node, resolve=False)
+
+
 def as_typed(overrides: Any) -> list[str]:
     """Return a list of overrides with their interpolations: ${oc.env:NAME} may be a secret."""
-    plain: Any = OmegaConf.to_container(overrides, resolve=False)
-    return list(map(str, plain))
+    return list(map(str, unresolved(overrides)))
 
 
 def write_error(job: Path, line: str) -> None:

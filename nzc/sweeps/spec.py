@@ -17,7 +17,7 @@ from pydantic import (
 )
 
 from nzc.runs.curves import AXES
-from nzc.runs.layout import flatten
+from nzc.runs.layout import flatten, unresolved
 from nzc.runs.result import result_keys
 from nzc.validation import InputError, from_pydantic, nearest
 
@@ -120,7 +120,7 @@ def spec_of(config: Any) -> SweepSpec:
     """Return the section `sweep` of a composed configuration; InputError: it is not valid."""
     section: Any = {}
     if config.sweep:
-        section = OmegaConf.to_container(config.sweep, resolve=False)
+        section = unresolved(config.sweep)
     for name, value in section.items():
         known = get_close_matches(str(name), SweepSpec.model_fields, n=1, cutoff=0.7)
         if known and known != [name]:
