@@ -102,9 +102,7 @@ class Folder(Dataset):
 
         shape = self._read(public[0]).shape
         public_images = gather(self._images(public, shape))[:]
-        warnings: tuple[str, ...] = ()
-        if self.range is None:
-            warnings = few_levels(public_images)
+        warnings = few_levels(public_images) if self.range is None else ()
         say(*warnings)
         return DataSplits(
             Records(gather(self._images(private, shape)), _labels(private)),

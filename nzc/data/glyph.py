@@ -82,9 +82,7 @@ class Glyph(Dataset):
     mislabelled: BelowOne = 0.1
 
     def load(self) -> DataSplits:
-        private = Items(self, "private", self.private)
-        public = Items(self, "public", self.public)
-        test = Items(self, "test", self.test)
+        private, public, test = (Items(self, split, getattr(self, split)) for split in SPLITS)
         return DataSplits(
             Records(private, private.labels(np.arange(self.private))),
             Split(public[:], public.labels(np.arange(self.public))),

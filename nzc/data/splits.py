@@ -7,6 +7,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence, Set
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from itertools import chain
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -162,9 +163,8 @@ class DataSplits:
         """
         if not self.labels_only:
             return np.zeros(0, np.int64)
-        hashes: list[bytes] = []
-        for block in blocks(self.private.x):
-            hashes += [hashlib.sha256(row.tobytes()).digest() for row in block]
+        rows = chain.from_iterable(blocks(self.private.x))
+        hashes = [hashlib.sha256(row.tobytes()).digest() for row in rows]
         free = max(0, _POOL - len(self.public))
         return np.array(sorted(range(len(hashes)), key=hashes.__getitem__)[:free], np.int64)
 
@@ -196,10 +196,9 @@ class DataSplits:
     @cached_property
     def digest(self) -> str:
         """SHA-256 of the rows of all splits, in order, and of their names and weights."""
-        arrays = [self.public.x, self.public.y, self.test.x, self.test.y]
+        shown = (self.public.x, self.public.y, self.test.x, self.test.y)
         of_units = (self.units.names, self.units.weights)
-        arrays += [array for array in of_units if array is not None]
-        return _with(self._of_private, *arrays).hexdigest()
+        return _with(self._of_private, *shown, *of_units).hexdigest()
 
     @property
     def private_digest(self) -> str:
@@ -228,10 +227,12 @@ class DataSplits:
         return facts
 
 
-def _with(start: "hashlib._Hash", *arrays: AnyArray | LazyRows) -> "hashlib._Hash":
-    """Return the digest fed with types, shapes and bytes of arrays."""
+def _with(start: "hashlib._Hash", *arrays: AnyArray | LazyRows | None) -> "hashlib._Hash":
+    """Return the digest fed with types, shapes and bytes of arrays, as far as there are any."""
     digest = start.copy()
     for x in arrays:
+        if x is None:
+            continue
         digest.update(f"{x.dtype}{x.shape}".encode())
         if isinstance(x, LazyRows) and x.identity is not None:
             digest.update(x.identity)

@@ -609,7 +609,8 @@ def number_parts(text: str) -> tuple[int, str, str, str] | None:
     sign = _SIGNS.get(re.sub(r"[^-+()0]", "", f"{before}0{after}"))
     if sign is None:
         return None
-    return sign, re.sub(r"[-+()\s]", "", before), digits, re.sub(r"[-+()\s]", "", after)
+    before, after = (re.sub(r"[-+()\s]", "", end) for end in (before, after))
+    return sign, before, digits, after
 
 
 def _number(text: str | None, prefix: str, decimal: str, suffix: str) -> float:

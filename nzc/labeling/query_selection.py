@@ -93,16 +93,16 @@ class QuerySelection:
                 weights = _entropy(student_probs[left]) + 1e-9
             return left[_middles(embedding[left], size, rng, weights)]
         order = rng.permutation(left)
-        if student_probs is not None and self.choice == "balanced":
+        if student_probs is None or self.choice not in _BY_STUDENT:
+            return order[:size]
+        probs = student_probs[order]
+        rank = -_entropy(probs)
+        if self.choice == "balanced":
             from pandas import Series  # takes half a second to import
 
-            predicted = Series(student_probs[order].argmax(axis=1))
+            predicted = Series(probs.argmax(axis=1))
             rank = predicted.groupby(predicted).cumcount()  # rows before with the same class
-            order = order[np.argsort(rank, kind="stable")]
-        elif student_probs is not None and self.choice == "entropy":
-            certain = -_entropy(student_probs[order])
-            order = order[np.argsort(certain, kind="stable")]
-        return order[:size]
+        return order[np.argsort(rank, kind="stable")][:size]
 
 
 def _entropy(probs: Floats) -> Floats:

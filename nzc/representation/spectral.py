@@ -165,15 +165,13 @@ class DiffusionMap(nn.Module):
 
     def graph(self) -> tuple[Floats, AnyArray]:
         """Return distances and numbers [public, neighbours] of each public row's nearest others."""
-        distances = []
-        nearest = []
+        found = []
         for rows in torch.arange(self.vectors.shape[1]).split(_AT_ONCE):
             to_rows = self._distances(self.vectors[0, rows])
             to_rows[torch.arange(len(rows)), rows] = torch.inf
-            found = to_rows.topk(self.neighbours, largest=False)
-            distances.append(found.values)
-            nearest.append(found.indices)
-        return torch.cat(distances).numpy(), torch.cat(nearest).numpy()
+            found.append(to_rows.topk(self.neighbours, largest=False))
+        distances, nearest = map(torch.cat, zip(*found, strict=True))
+        return distances.numpy(), nearest.numpy()
 
     def stand_beside(self, share: float) -> None:
         """Give the map this share of the variance of public places, and the vectors the rest."""

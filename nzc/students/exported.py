@@ -104,7 +104,7 @@ def write(student: ExportedStudent, path: str | Path) -> None:
     encoder = student.encoder
     id_column = student.about["id"]
     first = 0
-    for records in _records(path, encoder, id_column):
+    for records in _records(student, path):
         names = np.arange(first, first + len(records))
         if encoder is not None:
             absent = encoder.absent(records)
@@ -120,8 +120,9 @@ def write(student: ExportedStudent, path: str | Path) -> None:
         first += len(predicted)
 
 
-def _records(path: str | Path, encoder: TableEncoder | None, column: str | None) -> Iterable[Any]:
-    """Return the records of a file, some at a time; `column` has their ids."""
+def _records(student: ExportedStudent, path: str | Path) -> Iterable[Any]:
+    """Return the records of a file, some at a time."""
+    encoder = student.encoder
     if encoder is None:
         return [np.load(path, allow_pickle=False)]
     columns = [column.name for column in encoder.columns]
@@ -130,7 +131,7 @@ def _records(path: str | Path, encoder: TableEncoder | None, column: str | None)
         path,
         CHUNK,
         expected=columns,
-        names=[column],
+        names=[student.about["id"]],
         encoding=encoding,
         skip=encoder.skip,
         quoting=encoder.quoting,

@@ -45,12 +45,11 @@ class VAT(StudentConfig):
         return False  # it cannot repeat the network's draws within a step, as all passes need
 
     def losses(self, student: StudentModule, x: Tensor, y: Tensor, u: Tensor) -> dict[str, Tensor]:
-        v = u
-        u = student.augmented(u)
-        v = student.augmented(v)
+        first = student.augmented(u)
+        v = student.augmented(u)
         seed = int(torch.randint(2**62, (), generator=student.rng))
         start = torch.randn(v.shape, generator=student.draws, device=student.draws.device).to(v)
-        log_p = with_seed(student.network, seed, u).log_softmax(1)
+        log_p = with_seed(student.network, seed, first).log_softmax(1)
         network = partial(with_seed, without_statistics(student.network), seed)
         r = self.radius * direction(network, v, log_p.detach(), start, self.xi, self.power)
         return {

@@ -1,7 +1,7 @@
 """The interface of teachers, and the vote histograms that they produce."""
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Literal, NamedTuple, get_args
 
 import numpy as np
@@ -19,7 +19,7 @@ Unit = Literal["group", "record", "label", "teacher"]
 SummaryKey = Literal["count", "mean_accuracy", "ensemble_accuracy", "gap_above_2", "gap_above_3"]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class VoteHistograms:
     """Votes of teachers. A row that no teacher has labeled has no votes.
 
@@ -28,9 +28,9 @@ class VoteHistograms:
     truth     true labels [rows] or UNKNOWN; None: none is known
     """
 
-    votes: Ints = field(repr=False)
+    votes: Ints
     teachers: int
-    truth: Ints | None = field(default=None, repr=False)
+    truth: Ints | None = None
 
     @property
     def summary(self) -> dict[SummaryKey, float | int | None]:

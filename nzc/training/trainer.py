@@ -172,7 +172,9 @@ class TrainerSettings:
                 # Then the module itself calls `clip`, and Lightning would refuse.
                 own["gradient_clip_val"] = None
                 own["gradient_clip_algorithm"] = None
-            trainer = self._trainer(**own | self._one_device() | options)
+            number = self._trainer().strategy.root_device.index  # None on a CPU
+            first = {"strategy": "auto", "devices": 1 if number is None else [number]}
+            trainer = self._trainer(**own | first | options)
         with warnings.catch_warnings(action="ignore"):
             try:
                 trainer.fit(module)
@@ -216,11 +218,6 @@ class TrainerSettings:
             # Its report is a line of log, and Lightning's other lines are not shown.
             logging.getLogger("pytorch_lightning.profilers").setLevel(logging.INFO)
         return own
-
-    def _one_device(self) -> dict[str, Any]:
-        """Return the options by which a fit stays in this process, on the first device."""
-        number = self._trainer().strategy.root_device.index  # None on a CPU
-        return {"strategy": "auto", "devices": 1 if number is None else [number]}
 
     def _trainer(self, **options: Any) -> "Trainer":
         import torch
