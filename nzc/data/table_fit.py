@@ -180,11 +180,12 @@ def doubts(public: pd.DataFrame, encoder: TableEncoder, grouped: bool) -> Iterat
             except ColumnError as error:
                 yield f"{error}, in the public file; they count as missing"
     if identifiers and not grouped:
-        group = "name one by dataset.group if it says whom a row is about"
-        unless = "without it, ε protects one row only"
-        kind = f"if it is a number, type {typed(identifiers[0], NUMBER)}"
-        names = ", ".join(identifiers)
-        yield f"{names}: not used as features, {_IDENTIFIER}; {group}: {unless}; {kind}"
+        yield (
+            f"{', '.join(identifiers)}: not used as features, {_IDENTIFIER}; "
+            "name one by dataset.group if it says whom a row is about: "
+            "without it, ε protects one row only; "
+            f"if it is a number, type {typed(identifiers[0], NUMBER)}"
+        )
 
 
 def _doubts(values: pd.Series) -> Iterator[str]:

@@ -48,9 +48,10 @@ class Torchvision(Dataset):
         try:
             images = getattr(datasets, self.kind)(self.root, download=True, **which)
         except Exception as error:  # torchvision, SciPy and their decoders raise many types
-            files = f"the files of {self.kind}, whole"
-            remedy = "delete damaged ones, and torchvision downloads them again"
-            allowed = f"must hold {files}; {remedy} ({in_a_line(error, 300)})"
+            allowed = (
+                f"must hold the files of {self.kind}, whole; delete damaged ones, and "
+                f"torchvision downloads them again ({in_a_line(error, 300)})"
+            )
             raise self.refused("root", allowed) from error
         labels = images.targets if hasattr(images, "targets") else images.labels
         pixels = channels_first(np.asarray(images.data))
