@@ -96,11 +96,11 @@ def build_metrics(cfg: DictConfig) -> tuple[OwnMetric, ...]:
     nodes = plain(cfg.metrics) or {}
     if not isinstance(nodes, dict):
         raise InputError("metrics", nodes, f"must have a name for each metric, {_METRIC}")
-    return tuple(
-        _metric(str(name), node)
-        for name, node in nodes.items()
-        if node is not None  # as of a sweep file's metric that a job does without
-    )
+    metrics = []
+    for name, node in nodes.items():
+        if node is not None:  # as of a sweep file's metric that a job does without
+            metrics.append(_metric(str(name), node))
+    return tuple(metrics)
 
 
 def _metric(name: str, node: Any) -> OwnMetric:

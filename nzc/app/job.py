@@ -97,11 +97,11 @@ class Job:
         if not gc.isenabled():  # the imports are done
             gc.freeze()
             gc.enable()
-        log = None
+        say = None
         if on_result is not None and self.run.parts.trainer.progress:
-            log = partial(say_stage, timed=shows_private(self.cfg))
+            say = partial(say_stage, timed=shows_private(self.cfg))
         with closing(folder), self.tracked(folder.path):
-            return pipeline.execute(self.run, folder.path, self.begun, log, on_result)
+            return pipeline.execute(self.run, folder.path, self.begun, say, on_result)
 
     def tracked(self, folder: Path) -> AbstractContextManager[None]:
         """Track the run in `folder`, by its name in the sweep or by what was typed."""
@@ -161,8 +161,10 @@ def run_single(
     folder.take()
     try:
         _record(cfg, folder.path)
-        here = folder.path if cfg.hydra.job.chdir else "."
-        with chdir(here), env_override(cfg.hydra.job.env_set):
+        with (
+            chdir(folder.path if cfg.hydra.job.chdir else "."),
+            env_override(cfg.hydra.job.env_set),
+        ):
             return job.execute(folder, on_result)
     except Exception as error:
         write_error(folder.path, error_line(error, shows_private(cfg))[1])

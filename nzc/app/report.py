@@ -21,15 +21,19 @@ def report(arguments: list[str]) -> int:
     )
     for folder in parser.parse_args(arguments).folders:
         try:
-            if (folder / SWEEP).is_file():
-                from nzc.sweeps.page import write_page  # imports pandas
-                from nzc.sweeps.table import Sweep
-
-                show(str(write_page(Sweep(folder))))
-            else:
-                show(result_table(RunResult.read(folder)))
+            show(_report_of(folder))
         except Exception as error:  # of missing or damaged files
             why = in_a_line(error, 200)
             allowed = f"must be the folder of a finished run or a sweep, with whole files ({why})"
             raise InputError("FOLDER", folder, allowed) from error
     return 0
+
+
+def _report_of(folder: Path) -> object:
+    """Return the table of a run; of a sweep write the page, and return its path."""
+    if not (folder / SWEEP).is_file():
+        return result_table(RunResult.read(folder))
+    from nzc.sweeps.page import write_page  # imports pandas
+    from nzc.sweeps.table import Sweep
+
+    return str(write_page(Sweep(folder)))

@@ -239,13 +239,12 @@ def tracked_figures(result: RunResult) -> dict[str, float | None]:
     """Return the numbers that a tracker records, by their names there."""
     record = with_infinity(flatten(result.as_dict()))
     published = result.epsilon.published
-    figures = {
-        tracked_as(key): value
-        for key, value in record.items()
-        if quantity_of(key).tracked and not protects_nobody(key, value, published)
-    }
-    recall = by_class("recall", result.metrics.recall)
-    return {"epsilon": published} | figures | recall | by_class("epsilon_of", result.individual)
+    values = {"epsilon": published}
+    for key, value in record.items():
+        if quantity_of(key).tracked and not protects_nobody(key, value, published):
+            values[tracked_as(key)] = value
+    values |= by_class("recall", result.metrics.recall)
+    return values | by_class("epsilon_of", result.individual)
 
 
 def by_class(metric: str, values: Mapping[str, float | None]) -> dict[str, float | None]:

@@ -63,11 +63,11 @@ def read_jobs(folder: Path, keys: Sequence[str] = ()) -> "DataFrame":
     from pandas import DataFrame  # takes half a second
 
     folders = job_folders(folder)
-    jobs = dict(enumerate(_planned(folder))) or {
-        number: {"row": {}, "overrides": read_overrides(path)}
-        for number, path in folders.items()
-        if _error(path) != NOT_STARTED
-    }
+    jobs = dict(enumerate(_planned(folder)))
+    if not jobs:
+        for number, path in folders.items():
+            if _error(path) != NOT_STARTED:
+                jobs[number] = {"row": {}, "overrides": read_overrides(path)}
     common = _common(jobs.values())
     records = []
     for number, job in jobs.items():

@@ -206,10 +206,11 @@ class Recorder:
     def _log_values(self, values: Mapping[str, float | None], tags: Mapping[str, str]) -> None:
         """Log values as metrics and tags. Every ε is a tag, too, as a metric cannot be infinite."""
         known = {key: value for key, value in values.items() if value is not None}
-        epsilons = {
-            key: number(value, key) for key, value in known.items() if key.startswith("epsilon")
-        }
-        run_tags = [RunTag(*tag) for tag in {**tags, **epsilons}.items()]
+        texts = dict(tags)
+        for key, value in known.items():
+            if key.startswith("epsilon"):
+                texts[key] = number(value, key)
+        run_tags = [RunTag(*tag) for tag in texts.items()]
         self.client.log_batch(self.run, self._metrics(known), tags=run_tags)
 
     def _metrics(self, values: Mapping[str, float], step: int = 0) -> list[Metric]:
