@@ -173,12 +173,7 @@ def doubts(public: pd.DataFrame, encoder: TableEncoder, grouped: bool) -> Iterat
             identifiers.append(name)
         elif name not in settled:
             yield from _doubts(public[name])
-    for column in encoder.columns:
-        if column.given and column.kind in (NUMBER, DATE):
-            try:
-                measured(public[column.name], column.kind, column.format)
-            except ColumnError as error:
-                yield f"{error}, in the public file; they count as missing"
+    yield from _strange(public, encoder)
     if identifiers and not grouped:
         yield (
             f"{', '.join(identifiers)}: not used as features, {_IDENTIFIER}; "
@@ -186,6 +181,16 @@ def doubts(public: pd.DataFrame, encoder: TableEncoder, grouped: bool) -> Iterat
             "without it, ε protects one row only; "
             f"if it is a number, type {typed(identifiers[0], NUMBER)}"
         )
+
+
+def _strange(public: pd.DataFrame, encoder: TableEncoder) -> Iterator[str]:
+    """Yield how many values of a column are not of the kind that the user gave it."""
+    for column in encoder.columns:
+        if column.given and column.kind in (NUMBER, DATE):
+            try:
+                measured(public[column.name], column.kind, column.format)
+            except ColumnError as error:
+                yield f"{error}, in the public file; they count as missing"
 
 
 def _doubts(values: pd.Series) -> Iterator[str]:

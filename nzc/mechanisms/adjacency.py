@@ -77,8 +77,9 @@ class Boost:
         if np.isinf(self.shift):  # neighbours have noise of different scales: no bound is known
             return UNBOUNDED
         cost = noise.worst_case(self.shift)
-        # `hint` is proved without a boost only.
-        return cost if self.c == 0 else replace(cost, hint=None)
+        # `hint` is proved for whole counts without a boost only.
+        is_plain = self.c == 0 and type(self) is Boost
+        return cost if is_plain else replace(cost, hint=None)
 
 
 @dataclass(frozen=True)

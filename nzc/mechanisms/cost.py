@@ -76,9 +76,8 @@ def _label(mechanism: Mechanism, labels: int) -> tuple[int, WorstCaseCost]:
         labels = min(labels, 1) * changes
     elif adjacency.votes > 1:
         cost = noise.worst_case(adjacency.votes) if plain and noise.l1_bounded else UNBOUNDED
-    # `hint` is about the argmax of whole counts, and about one moved vote.
-    lent = _is_lent(noise, cost) or is_own(mechanism.boost)
-    if mechanism.releases_counts or adjacency.votes > 1 or lent:
+    # `hint` is about the argmax, and about one moved vote.
+    if mechanism.releases_counts or adjacency.votes > 1 or _is_lent(noise, cost):
         cost = replace(cost, hint=None)
     return labels, cost
 

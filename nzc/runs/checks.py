@@ -107,6 +107,8 @@ def prepare(parts: RunComponents) -> PreparedRun:
 
     An InputError leaves nothing behind.
     """
+    if isinstance(parts.policy.mechanism, NoisySums) and not parts.baseline:
+        _check_sums(parts)
     if not _needs_places(parts):
         parts = replace(parts, representation=None)  # it would be learned in vain
     teachers = parts.teachers
@@ -153,14 +155,12 @@ def load_for(dataset: Dataset | None, teachers: Teachers, name: str) -> DataSpli
 def _needs_places(parts: RunComponents) -> bool:
     """Return whether anything uses the public representation.
 
-    InputError: it is missing, or the dataset is; or sums have no use for what was chosen.
+    InputError: it is missing, or the dataset is.
     """
     student = parts.student
     if parts.dataset is None and student is not None:
         allowed = "must be none where there is no dataset"
         raise InputError("student", parts.names["student"], allowed)
-    if isinstance(parts.policy.mechanism, NoisySums) and not parts.baseline:
-        _check_sums(parts)
     user = None
     if parts.teachers.needs_embedding:
         user = "these teachers"
