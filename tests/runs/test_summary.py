@@ -15,7 +15,6 @@ from nzc.runs.result import RunResult
 from nzc.runs.summary import result_table, unbounded
 
 VOTES = np.array([[60, 40]])
-GNMAX = build("gnmax")
 
 
 def _result(mechanism: NoisyArgmax, epsilon: Epsilon | None = None, **more: Any) -> RunResult:
