@@ -104,7 +104,7 @@ def write(student: ExportedStudent, path: str | Path) -> None:
     encoder = student.encoder
     id_column = student.about["id"]
     first = 0
-    for records in _records(student, path):
+    for records in _records(path, encoder, id_column):
         names = np.arange(first, first + len(records))
         if encoder is not None:
             absent = encoder.absent(records)
@@ -120,9 +120,8 @@ def write(student: ExportedStudent, path: str | Path) -> None:
         first += len(predicted)
 
 
-def _records(student: ExportedStudent, path: str | Path) -> Iterable[Any]:
-    """Return the records of a file, some at a time."""
-    encoder = student.encoder
+def _records(path: str | Path, encoder: TableEncoder | None, column: str | None) -> Iterable[Any]:
+    """Return the records of a file, some at a time; `column` has their ids."""
     if encoder is None:
         return [np.load(path, allow_pickle=False)]
     columns = [column.name for column in encoder.columns]
@@ -131,7 +130,7 @@ def _records(student: ExportedStudent, path: str | Path) -> Iterable[Any]:
         path,
         CHUNK,
         expected=columns,
-        names=[student.about["id"]],
+        names=[column],
         encoding=encoding,
         skip=encoder.skip,
         quoting=encoder.quoting,
