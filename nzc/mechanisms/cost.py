@@ -231,7 +231,7 @@ def audit(
     neighbouring histograms, each time with `queries` queries. accounting.audit.Contradiction: the
     bound is above what accounting says holds for any votes.
     """
-    rng = rng or np.random.default_rng()
+    rng = rng or np.random.default_rng(0)
     screen = mechanism.screen
     if mechanism.adjacency.probability < 1:  # the votes of a fixed pair are not sampled
         return None

@@ -72,7 +72,8 @@ class Representation(Encoder):
             "precision": trainer.precision,
             "device": trainer.device_kind,
         }
-        own = {field.name: getattr(self, field.name) for field in fields(self)}  # type: ignore[arg-type]
+        settings: Any = self  # a dataclass
+        own = {field.name: getattr(self, field.name) for field in fields(settings)}
         own |= {f"trainer.{name}": value for name, value in trainer.learning.items()}
         request |= describe(own)
         if trainer.deterministic:

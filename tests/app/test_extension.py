@@ -79,7 +79,7 @@ def test_files_beside_the_data_are_options_and_their_names_stand_everywhere(nzc:
 def test_a_part_is_called_by_what_was_typed(typed: list[str], names: dict[str, str]) -> None:
     cfg = compose_run(typed)
     found = names_of(cfg, cfg.hydra.runtime.choices)
-    assert found.keys() == {"dataset", "teachers", "aggregator", "student"}
+    assert found.keys() == {"dataset", "representation", "teachers", "aggregator", "student"}
     assert found.items() >= names.items()
 
 

@@ -172,7 +172,7 @@ def test_the_listing_shows_what_is_stored_and_released(
     total = 1e3 * Ledger(store.root / "ledger.db").total("d00dad99", 1e-5)
     words = ["feedbeef", "count=250", "Tree(max_depth=3)", "d00dad99"]
     words.append(f"{np.ceil(total) / 1e3:.3f}")  # rounded up
-    for word in (*words, *(entry.key for entry in store.entries())):
+    for word in (*words, *(entry.path.stem for entry in store.entries())):
         assert word in out, word
     store.entries()[0].path.write_bytes(b"no archive")
     assert listed()[0] == 0
@@ -181,9 +181,9 @@ def test_the_listing_shows_what_is_stored_and_released(
 def test_prune(store: PredictionStore, listed: Listed) -> None:
     first, second = store.entries()
     assert listed("--all")[0] == 2 and len(store.entries()) == 2
-    assert listed("--prune", first.key, "--yes")[0] == 0
-    assert [entry.key for entry in store.entries()] == [second.key]
-    code, out, _ = listed("--prune", second.key[:8], "--yes")
+    assert listed("--prune", first.path.stem, "--yes")[0] == 0
+    assert [entry.path.stem for entry in store.entries()] == [second.path.stem]
+    code, out, _ = listed("--prune", second.path.stem[:8], "--yes")
     assert (code, "removed 1 entr" in out, store.entries()) == (0, True, [])
     assert len(Ledger(store.root / "ledger.db").entries()) == 3
 
