@@ -12,6 +12,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 import torchvision
+from conftest import published
 from numpy.testing import assert_allclose, assert_array_equal
 from PIL import Image
 from scipy.io import savemat
@@ -122,6 +123,16 @@ def test_adult_sees_public_rows_alone(small_adult: Path) -> None:
     assert_array_equal(roles.test.x, after.test.x)
     (small_adult / "adult.data").write_text(text.partition("\n")[2])  # a row less
     _refused(Adult(str(small_adult.parent), public=3), "root=", "adult/adult.data")
+
+
+def test_adult_lines_up_with_the_published_votes() -> None:
+    votes, labels = published("adult_250_teachers.npy"), published("adult_true_labels.npy")
+    if not (votes.parents[1] / "adult" / "adult.data").is_file():
+        pytest.skip("NZC_DATA names no folder with adult/adult.data")
+    roles = Adult(str(votes.parents[1]), public=14_281).load()
+    assert (len(roles.private), len(roles.public), len(roles.test)) == (32_561, 14_281, 2_000)
+    assert_array_equal(np.concatenate([roles.public.y, roles.test.y]), np.load(labels))
+    assert (roles.public.y[:500] == np.load(votes)[:500].argmax(axis=1)).mean() > 0.8
 
 
 # A folder of images.
