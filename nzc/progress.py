@@ -1,6 +1,5 @@
 """What standard error says while a command works: bars on a terminal, lines elsewhere."""
 
-import sys
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from threading import Event, Thread
@@ -15,6 +14,8 @@ from rich.progress import (
     TimeRemainingColumn,
 )
 
+from nzc.saying import say
+
 #: Seconds from one line to the next.
 EVERY = 10.0
 
@@ -26,7 +27,7 @@ def lines(text: Callable[[], str]) -> Iterator[None]:
 
     def tell() -> None:
         while not ended.wait(EVERY):
-            print(f"nzc: {text()}", file=sys.stderr, flush=True)
+            say(text())
 
     Thread(target=tell, daemon=True).start()
     try:
@@ -73,4 +74,4 @@ def say_stage(stage: str, done: str, seconds: float, timed: bool = True) -> None
     """
     if not Console(stderr=True).is_terminal:
         took = f" in {seconds:.1f} s" if timed else ""
-        print(f"nzc: {stage}: {done}{took}", file=sys.stderr, flush=True)
+        say(f"{stage}: {done}{took}")

@@ -158,7 +158,11 @@ def _is_whole(groups: tuple[Queries, ...], limit: Limit) -> bool:
     """Return whether these are labels alone, or a limit, few enough to do without blocks."""
     count, (hint, *_) = groups[0]
     labels = limit != NO_LIMIT or hint.kind in (Kind.LABEL, Kind.LAPLACE)
-    few = _ALONE if labels else _BLOCK * (hint.kind is Kind.FLIP)
+    few = 0
+    if labels:
+        few = _ALONE
+    elif hint.kind is Kind.FLIP:
+        few = _BLOCK
     return len(groups) == 1 and count <= few
 
 

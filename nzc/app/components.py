@@ -21,7 +21,7 @@ from nzc.labeling.query_selection import QuerySelection
 from nzc.mechanisms import Adjacency, NoisyArgmax
 from nzc.runs.checks import RunComponents, load_for
 from nzc.runs.publishable import own_names
-from nzc.runs.saying import say
+from nzc.saying import say
 from nzc.storage.predictions import PredictionStore
 from nzc.teachers import Teachers
 from nzc.validation import InputError, within

@@ -35,8 +35,8 @@ from nzc.runs.layout import (
     write_error,
 )
 from nzc.runs.result import RunResult
-from nzc.runs.saying import say
 from nzc.runs.summary import result_line, result_table
+from nzc.saying import say
 from nzc.storage.files import OwnFolder, require_own, require_writable
 from nzc.storage.predictions import STORED
 from nzc.sweeps.jobs import job_name

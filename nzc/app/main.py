@@ -19,7 +19,7 @@ from omegaconf import DictConfig, OmegaConf
 from nzc.app.config import CONF, compose_run, recipe_of, register, shows_private
 from nzc.app.errors import Stop, reported
 from nzc.app.overrides import check_overrides, quoted
-from nzc.runs.saying import say
+from nzc.saying import say
 from nzc.storage.files import PRIVATE
 from nzc.validation import InputError, meant, one_line, shortened
 
@@ -48,8 +48,7 @@ def main() -> None:
         with reported(otherwise=2):  # before a job begins, the input is wrong
             _run(words)
     except Stop as stop:
-        for error in stop.errors:
-            say(shortened(one_line(str(error))))
+        say(*(shortened(one_line(str(error))) for error in stop.errors))
         raise
     except KeyboardInterrupt:
         say(STOPPED)

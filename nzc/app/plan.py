@@ -11,7 +11,7 @@ from nzc.mechanisms import Counts
 from nzc.planning.budget import QUERIES, Plan, PlannedRun
 from nzc.planning.expected import AGREEMENT, expected_in_cells, rows_to_ask
 from nzc.runs.formatting import percent, show
-from nzc.runs.saying import say
+from nzc.saying import say
 from nzc.validation import InputError, positive, share, whole
 
 #: δ of a run that is not told one.
@@ -142,8 +142,7 @@ def _table(title: str, notes: Sequence[str], columns: Sequence[str]) -> Table:
 
 def _show_commands(warnings: list[str], arrays: list[str], tables: list[str]) -> None:
     """Show what speaks against the plan, and the commands that run it, for arrays and tables."""
-    for warning in warnings:
-        say(warning)
+    say(*warnings)
     show("To run it, put your own names in place of the words in capitals.")
     show("For arrays (images: dataset=folder):")
     show(f"nzc dataset=npz dataset.path=FILE {' '.join(arrays)}")

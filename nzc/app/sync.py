@@ -8,7 +8,7 @@ from omegaconf import OmegaConf
 
 from nzc.app.errors import Parser
 from nzc.runs.layout import SWEEP, unresolved
-from nzc.runs.saying import say
+from nzc.saying import say
 from nzc.tracking import MLflow, cause, send, unsent, wait_at_most
 from nzc.validation import InputError, positive
 

@@ -25,9 +25,9 @@ from nzc.data.splits import (
     Units,
     by_share,
     check_names,
-    say,
     to_drop,
 )
+from nzc.saying import say
 from nzc.settings import BelowOne, Count, CountOrZero, checked
 from nzc.storage.files import digest_of
 from nzc.types import AnyArray, Ints

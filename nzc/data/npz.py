@@ -21,10 +21,10 @@ from nzc.data.splits import (
     Split,
     Units,
     by_share,
-    say,
     to_drop,
 )
 from nzc.data.standardizer import Standardizer
+from nzc.saying import say
 from nzc.settings import BelowOne, Between0And1, CountOrZero, TwoOrMore
 from nzc.types import AnyArray, Ints
 

@@ -2,7 +2,6 @@
 
 import hashlib
 import json
-import sys
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence, Set
 from dataclasses import dataclass, field, replace
@@ -16,6 +15,7 @@ from nzc.data.hashing import draw_by_key
 from nzc.data.images import Pixels
 from nzc.data.rows import LazyRows, blocks
 from nzc.data.standardizer import Standardizer
+from nzc.saying import say
 from nzc.types import AnyArray, Bools, Floats, Ints
 from nzc.validation import InputError
 
@@ -294,12 +294,6 @@ class Dataset(ABC):
                 units = "groups: group (for dataset=npz, or record)"
             raise self.refused("unit", f"must suit a dataset that has {units} or null")
         return replace(splits, labels_only=self.unit == LABEL)
-
-
-def say(*lines: str) -> None:
-    """Print what the user should know of the data."""
-    for line in lines:
-        print(f"nzc: {line}", file=sys.stderr)
 
 
 def check_names(classes: Sequence[str | float] | None) -> None:

@@ -24,7 +24,6 @@ from nzc.data.splits import (
     Split,
     Units,
     check_names,
-    say,
     to_drop,
 )
 from nzc.data.table_encoder import (
@@ -36,6 +35,7 @@ from nzc.data.table_encoder import (
     read_table,
 )
 from nzc.data.table_fit import KINDS, doubts, fit_encoder
+from nzc.saying import say
 from nzc.settings import CountOrZero, TwoOrMore
 from nzc.storage.files import digest_of
 from nzc.types import AnyArray, Bools, Ints

@@ -117,9 +117,7 @@ class Ledger:
         """
         if key is None:
             key = uuid4().hex
-        facts = dict(facts or {})
-        if cost.mu < np.inf:
-            facts["mu"] = cost.mu
+        facts = {**(facts or {}), "mu": cost.mu}  # inf where the cost is more than Gaussian noise's
         about = (labels, description, facts, "", cost.delta_cost, kind)
         return self.record(LedgerEntry(dataset, key, ORDERS, cost.rdp(ORDERS), *about))
 

@@ -34,8 +34,16 @@ class Bounded(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         centred = (self.place(x).cpu().flatten(1).double() - self.mean) * self.varies
-        lengths = centred.norm(dim=1, keepdim=True)
-        return torch.where(lengths.isfinite(), centred / lengths.clamp(min=self.longest), 0)
+        return shortened(centred, self.longest)
+
+
+def shortened(vectors: Tensor, longest: Tensor | float) -> Tensor:
+    """Return vectors [rows, features] over their length, or over `longest` where that is larger.
+
+    They are 0 where a number is not finite.
+    """
+    lengths = vectors.norm(dim=1, keepdim=True)
+    return torch.where(lengths.isfinite(), vectors / lengths.clamp(min=longest), 0)
 
 
 def longest(lengths: Floats) -> float:

@@ -1,6 +1,5 @@
 """Diffusion map of the public rows: rows that many short paths join lie close together."""
 
-import sys
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -16,6 +15,7 @@ from nzc.data import DataSplits, Embedding
 from nzc.data.images import is_image
 from nzc.networks import as_input
 from nzc.representation import Encoder, Placement, Representation
+from nzc.saying import say
 from nzc.settings import Count, CountOrZero, NotNegative, Share, TwoOrMore
 from nzc.storage.predictions import PredictionStore
 from nzc.training.trainer import TrainerSettings
@@ -26,7 +26,7 @@ from nzc.validation import whole
 #: one.
 CLEAR = 0.5
 UNCLEAR = (
-    "nzc: representation: the public rows form no clear clusters ({:.2f}; clear ones have 0.5 or "
+    "representation: the public rows form no clear clusters ({:.2f}; clear ones have 0.5 or "
     "more), so a few rows cannot stand for all: try representation=pretrained for images, or "
     "teachers=ensemble with query_choice=first"
 )
@@ -75,7 +75,7 @@ class Spectral(Representation):
         if self.share:
             clear = clarity(embedding.public[:, : self.dimensions], splits.classes)
             if clear < CLEAR:
-                print(UNCLEAR.format(clear), file=sys.stderr)
+                say(UNCLEAR.format(clear))
         return embedding
 
     def fit(self, public: AnyArray, trainer: TrainerSettings) -> Placement:

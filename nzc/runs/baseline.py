@@ -27,6 +27,7 @@ from nzc.labeling.release import LabelingSession
 from nzc.labeling.run_ledger import question
 from nzc.networks import outputs
 from nzc.representation import Placement
+from nzc.representation.bounded import shortened
 from nzc.runs.checks import PreparedRun
 from nzc.students import FittedStudent
 from nzc.students.linear import LinearNetwork
@@ -177,6 +178,4 @@ class Scaled(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         scaled = (self.place(x).cpu() - self.mean) / self.spread
-        lengths = scaled.norm(dim=1, keepdim=True)
-        features = torch.where(lengths.isfinite(), scaled / lengths.clamp(min=1e-12), 0)
-        return F.pad(features, (0, 1), value=0.5)
+        return F.pad(shortened(scaled, 1e-12), (0, 1), value=0.5)

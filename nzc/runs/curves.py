@@ -45,8 +45,8 @@ def curves_of(
     gap = gaps(votes)[:, 0].astype(np.int64)
     answered = released != ABSTAIN
     sizes = np.arange(gap.max() + 1)
-    above = np.array([(gap > size).mean() for size in sizes])
-    curves: Curves = {"gap_above": (sizes, above)}
+    below = np.searchsorted(np.sort(gap), sizes, side="right")
+    curves: Curves = {"gap_above": (sizes, 1 - below / len(gap))}
     counted = {
         "asked": gap[rows],
         "answered": gap[answered],

@@ -9,7 +9,7 @@ from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
 from rich.console import Console
 
 from nzc.runs.quantities import QUANTITIES, quantity_of
-from nzc.runs.saying import say
+from nzc.saying import say
 from nzc.validation import in_a_line
 
 #: What each ε means, in the order of the table.

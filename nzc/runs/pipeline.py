@@ -21,8 +21,8 @@ from nzc.runs.layout import LEARNING_CURVES, RUN_FIGURES, RUN_FILES, clear, dige
 from nzc.runs.metrics import Metrics, class_names, evaluate, share_right
 from nzc.runs.outputs import padded, public_arrays, write_outputs
 from nzc.runs.result import Clock, RoundResult, RunResult, versions
-from nzc.runs.saying import say
 from nzc.runs.summary import unbounded
+from nzc.saying import say
 from nzc.storage.files import make_own, require_there
 from nzc.students import FittedStudent, StudentData
 from nzc.students.labels import clean_labels, soft_labels, spread_labels
@@ -48,8 +48,7 @@ def execute(
     work = Execution(run, Clock(begun, log), folder)
     clear(folder, RUN_FILES, RUN_FIGURES)
     make_own(run.parts.store.root)
-    for warning in run.warnings:
-        say(warning)
+    say(*run.warnings)
     if run.parts.baseline:
         work.learn_baseline()
     elif isinstance(run.parts.teachers, Sums):
@@ -279,8 +278,7 @@ class Execution:
         with self.stage("student"):
             accuracy, metrics, failed = evaluate(self.student, splits, run.parts.metrics)
         warnings = self._warnings(accuracy, metrics) + failed
-        for warning in warnings:
-            say(warning)
+        say(*warnings)
         warnings = [*splits.warnings, *run.warnings, *warnings]
         facts = dict(self.facts)
         if not splits.is_empty:

@@ -3,7 +3,6 @@
 import json
 import re
 import shutil
-import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -16,6 +15,7 @@ from typing import Any
 import numpy as np
 from filelock import FileLock, Timeout
 
+from nzc.saying import say
 from nzc.storage.files import make_own, refresh, write_private
 from nzc.types import AnyArray
 
@@ -73,8 +73,7 @@ class PredictionStore:
             stored = load(path) or {}
             if str(stored.get("request")) != text:
                 if path.is_file():
-                    line = f"nzc: {path} is damaged: its predictions are computed again"
-                    print(line, file=sys.stderr)
+                    say(f"{path} is damaged: its predictions are computed again")
                 work.mkdir(mode=0o700, exist_ok=True)
                 stored = {"predictions": train(work)}
                 save(path, **stored, request=np.array(text))
@@ -125,8 +124,7 @@ def _locked(path: Path) -> Iterator[None]:
     try:
         locked = lock.acquire(timeout=0)
     except Timeout:
-        line = "nzc: waiting for another process, which computes the same predictions"
-        print(line, file=sys.stderr)
+        say("waiting for another process, which computes the same predictions")
         locked = lock.acquire(poll_interval=0.2)
     with locked:
         yield

@@ -20,7 +20,7 @@ from uuid import uuid4
 from filelock import BaseFileLock, FileLock
 
 from nzc.runs.layout import LEARNING_CURVES, LOCK, RECORD
-from nzc.runs.saying import say
+from nzc.saying import say
 from nzc.storage.files import write_private
 from nzc.tracking.settings import MLflow
 from nzc.validation import InputError, in_a_line, masked

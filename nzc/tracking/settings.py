@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from urllib.parse import urlparse
 from urllib.request import url2pathname
 
-from nzc.runs.saying import say
+from nzc.saying import say
 from nzc.storage.files import require_writable
 from nzc.validation import InputError, one_line
 
