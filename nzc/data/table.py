@@ -1,6 +1,8 @@
 """Your own tables: CSV, Parquet or Arrow files with named columns."""
 
+import json
 import os
+import shlex
 from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -34,12 +36,12 @@ from nzc.data.table_encoder import (
     is_utf8,
     read_table,
 )
-from nzc.data.table_fit import KINDS, doubts, fit_encoder
+from nzc.data.table_fit import KINDS, doubts, fit_encoder, no_records
 from nzc.saying import say
 from nzc.settings import CountOrZero, TwoOrMore
 from nzc.storage.files import digest_of
 from nzc.types import AnyArray, Bools, Ints
-from nzc.validation import InputError, meant, shortened
+from nzc.validation import InputError, meant, nearest, shortened
 
 CHUNK = 100_000  # rows of a file that are in memory at a time
 _SKIP = "if other lines stand before a header, type dataset.skip=N to leave out N lines"
@@ -63,6 +65,7 @@ class Table(Dataset):
     id: str | None = None
     budget: str | None = None
     drop: list[str] = field(default_factory=list)
+    drop_rows: list[str | int | float] | None = None
     columns: dict[str, Any] | list[str] | None = None
     categories: TwoOrMore = 32
     missing: list[str | int | float] = field(default_factory=list)
@@ -172,7 +175,8 @@ class Table(Dataset):
                 names=self._named,
                 **self._csv,
             ):
-                yield blanked(chunk, self._missing)
+                records = ~chunk.isin([*map(str, self.drop_rows or ())]).any(axis=1)
+                yield blanked(chunk[records], self._missing)
         except InputError:
             raise
         except Exception as error:  # pandas and pyarrow raise many types, and quote cells
@@ -210,7 +214,8 @@ class Table(Dataset):
         """Return these names of the rows of a file, which has the columns."""
         self._check_encoding(key)
         wanted = [name for name in columns if name in self._named] or columns[:1]
-        chunks = (chunk.apply(_as_texts) for chunk in self._chunks(key, names=wanted))
+        read = None if self.drop_rows else wanted
+        chunks = (chunk[wanted].apply(_as_texts) for chunk in self._chunks(key, names=read))
         names = pd.concat(chunks, ignore_index=True)
         if names.empty:
             raise self.refused(key, "must have rows")
@@ -219,7 +224,8 @@ class Table(Dataset):
             missing = names[name].isna().sum()
             if missing:
                 found = f"{missing:,} have none (an empty cell, or a text of dataset.missing)"
-                raise self.refused(key, f"must have a value of {name} in every row; {found}")
+                allowed = f"must have a value of {name} in every row; {found}"
+                raise self.refused(key, f"{allowed}; dataset.drop_rows leaves rows out")
         return names
 
     def _check_encoding(self, key: str) -> None:
@@ -253,15 +259,23 @@ class Table(Dataset):
                     raise InputError(key, name, f"must be a column of {path}{near}; {_SKIP}")
 
         features = {*public} - {*self._named, *self.drop}
+        others = sorted(files.keys() - {"public"})
+        beyond = sorted(features.difference(*(files[key] for key in others)))
+        if beyond:
+            where = f"{shortened(', '.join(beyond))} is none of them{nearest(beyond[0], private)}"
+            remedy = f"dataset.drop leaves columns out; {_SKIP}"
+            raise self.refused("public", f"must have columns of {self.private}; {where}; {remedy}")
         allowed = f"must have the label and the columns of {self.public}"
-        for key in files.keys() - {"public"}:
-            absent = ", ".join(sorted(features.union([self.label]) - {*files[key]}))
-            further = ", ".join(sorted({*files[key]} - features - {*self._named, *self.drop}))
+        for key in others:
+            absent = sorted(features.union([self.label]) - {*files[key]})
+            further = sorted({*files[key]} - features - {*self._named, *self.drop})
             if absent:
-                raise self.refused(key, f"{allowed}; {absent} is missing; {_SKIP}")
+                where = f"{shortened(', '.join(absent))} is missing{nearest(absent[0], further)}"
+                raise self.refused(key, f"{allowed}; {where}; {_SKIP}")
             if further:
                 remedy = "name it by dataset.group if it says whom a row is about"
-                where = f"{further} is not in the public file: {remedy}, else by dataset.drop"
+                found = shortened(", ".join(further))
+                where = f"{found} is not in the public file: {remedy}, else by dataset.drop"
                 raise self.refused(key, f"{allowed}; {where}")
 
     @cached_property
@@ -287,7 +301,8 @@ class Table(Dataset):
         if self.classes is None:
             if not 2 <= len(classes) <= max(20, len(labels) // 100):
                 found = f"it has {len(classes):,} different values in {len(labels):,} rows"
-                raise self.refused("label", f"must name classes; {found}")
+                remedy = "if they are classes, state them all by dataset.classes=[…]"
+                raise self.refused("label", f"must name classes; {found}; {remedy}")
             with suppress(ValueError):  # not all are numbers
                 classes.sort(key=lambda name: (isnan(float(name)), float(name), name))
         for key, names in self._names.items():
@@ -310,6 +325,13 @@ class Table(Dataset):
         How columns are used is said: a wrong guess must be seen.
         """
         public = pd.concat(self._chunks("public"), ignore_index=True)
+        strange = no_records(public)
+        if strange and self.drop_rows is None:
+            remedy = shlex.quote(f"dataset.drop_rows={json.dumps(strange, ensure_ascii=False)}")
+            found = "rows at its start or end seem to be none"
+            allowed = f"must have records only; {found}: type {remedy} to leave out, of each file, "
+            allowed += "the rows with such a cell, or dataset.drop_rows=[] to keep all"
+            raise self.refused("public", allowed)
         encoder, warnings = self._fitted(public)
         x = encoder.encode(public)
         names = self._names["public"]

@@ -47,6 +47,8 @@ LIMIT = 10.0
 _TEXT = (".csv", ".tsv", ".txt")
 _PARQUET = (".parquet", ".pq")
 _ARROW = (".arrow", ".feather", ".ipc")
+#: What separates the cells of a single column.
+_NONE = "\x1f"
 #: The header of a CSV file is within so many lines.
 _HEAD = 100
 _TIME = re.compile(
@@ -147,13 +149,15 @@ def _csv_chunks(
     try:
         with get_handle(path, "r", encoding=encoding, compression="infer") as opened:
             file: Any = opened.handle
-            lines = list(islice(file, skip + _HEAD))
-            before, separator, header = _header(lines[skip:], expected, rule)
+            start = list(islice(file, skip + _HEAD))
+            before, separator, header = _header(start[skip:], expected, rule)
             file.seek(0)
             for _ in range(skip + before):  # a quote in these lines would confuse pandas
                 file.readline()
+            lines = file
             if rule == csv.QUOTE_MINIMAL:
-                file = _Text(_checked(file, separator, len(header), skip + before))
+                lines = _checked(file, separator, len(header), skip + before)
+            file = _Text(_once(lines, separator))
             chosen = None  # with a choice of columns, pandas takes rows with too many cells
             if columns is not None:
                 chosen = [name for name in header if _column_name(name) in columns]
@@ -203,6 +207,15 @@ class _Text:
 
     def read(self, _: int) -> str:
         return "".join(islice(self._lines, 1000))
+
+
+def _once(lines: Iterator[str], separator: str) -> Iterator[str]:
+    """Yield lines, the first of which is the header: files that were joined repeat it."""
+    header = next(lines)
+    yield header
+    for line in lines:
+        if line.rstrip("\r\n") != header.rstrip("\r\n") or separator not in header:
+            yield line
 
 
 def _checked(file: Iterable[str], separator: str, cells: int, number: int) -> Iterator[str]:
@@ -259,7 +272,9 @@ def _header(
             cells = _cells(lines[before:], separator, rule)
             shared = len({*map(_column_name, cells)}.intersection(expected))
             readings.append((shared, len(cells), separator, cells))
-        shared, _, separator, cells = max(readings, key=itemgetter(0, 1))
+        shared, number, separator, cells = max(readings, key=itemgetter(0, 1))
+        if number == 1:  # what else is in its rows is no separator
+            separator = _NONE
         if shared or not line.startswith("#"):
             return before, separator, cells
     raise ColumnError(f"it has no header in its first {_HEAD} lines")
@@ -405,19 +420,24 @@ class TableEncoder:
         return [feature for column in self.columns for feature in column.features]
 
     def encode(self, table: pd.DataFrame) -> Array:
-        """Return float32 [rows, features].
-
-        ColumnError: a column is missing, or a value is no number or no date.
-        """
-        absent = self.absent(table)
-        if absent:
-            raise ColumnError(f"the columns {', '.join(absent)} are missing")
+        """Return float32 [rows, features]. ColumnError: a value is no number or no date."""
         table = blanked(table, self.missing)
         return np.concatenate([column.encode(table[column.name]) for column in self.columns], 1)
 
-    def absent(self, table: pd.DataFrame) -> list[str]:
-        """Return the columns that a table lacks."""
-        return [column.name for column in self.columns if column.name not in table]
+    def absent(self, table: pd.DataFrame) -> str:
+        """Return the columns that a table lacks, and then those that the public rows had not.
+
+        ColumnError: it lacks half of the columns.
+        """
+        names = [column.name for column in self.columns]
+        absent = [name for name in names if name not in table]
+        further = [name for name in table if name not in {*names, *self.unused}]
+        found = ", ".join(absent)
+        if absent and further:
+            found += f"; ignored are {', '.join(further)}"
+        if 2 * len(absent) >= len(names):
+            raise ColumnError(f"half of the columns or more are absent: {found}")
+        return found
 
     def as_dict(self) -> dict[str, Any]:
         """Return it in JSON types."""

@@ -85,6 +85,13 @@ _TEXT_VARIANCE = 8.0
 #: Free text has so many words of letters.
 _WORDS = 5
 _WORD = r"\b[^\W\d_]{2,}\b"
+#: So many rows below a header may be no records: questions, keys and units.
+_BELOW_HEADER = 3
+#: What the last row of an export may say in place of a record.
+_TOTAL = re.compile(
+    r"(?:(?:grand |sub)?totals?|sum|average|mean|summe|gesamt|totale|итого|合计|合計|总计):?",
+    re.IGNORECASE,
+)
 #: Whole numbers between these are years, and no names.
 _YEARS = (1800, 2100)
 
@@ -162,6 +169,31 @@ def typed(name: object, kind: str) -> str:
     """Return what to type, in a shell, for a column of this kind."""
     item = json.dumps(f"{name}: {kind}", ensure_ascii=False)
     return shlex.quote(f"dataset.columns=[{item}]")
+
+
+def no_records(public: pd.DataFrame) -> list[str]:
+    """Return a cell of each row that seems to be no record: of the first rows, and of the last.
+
+    Such first rows have texts in two columns of numbers or dates, and no value in any: they are
+    questions or units below the header. Such a last row says that it is a total.
+    """
+    below = public[:_BELOW_HEADER]
+    others = public[_BELOW_HEADER:][:_SAMPLE]
+    misfits = {}  # "" for a number or a date
+    for name in public:
+        guess = _guess(others[name])
+        if guess.readings and guess.fitting == guess.rows:
+            texts = pd.Series(written(below[name]), dtype="str")
+            misfits[name] = texts.where(np.isnan(guess.readings[0].numbers(texts)), "")
+    found = []
+    for _, row in pd.DataFrame(misfits).iterrows():
+        cells = row.dropna().tolist()
+        if len(cells) < 2 or "" in cells:
+            break
+        found.append(min(cells, key=len))
+    totals = filter(_TOTAL.fullmatch, map(str, public.tail(1).to_numpy().ravel()))
+    found += [total for total in totals if public.eq(total).to_numpy().sum() == 1]
+    return found
 
 
 def doubts(public: pd.DataFrame, encoder: TableEncoder, grouped: bool) -> Iterator[str]:

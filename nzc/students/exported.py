@@ -38,8 +38,8 @@ class ExportedStudent:
         records  a table with columns of student.json, or a list of mappings; a value, and a column,
                  may be missing. Or an array [rows, ...] as student.json has it
 
-        ValueError: there is no known column, a value is no number or no date, or the array has
-        another shape.
+        ValueError: half of the columns are absent, a value is no number or no date, or the array
+        has another shape.
         """
         labels = np.array(self.about["labels"], dtype=object)
         if self.encoder is None:
@@ -63,10 +63,8 @@ class ExportedStudent:
         if not isinstance(records, pd.DataFrame):
             # Other records must not decide the type of a value.
             records = pd.DataFrame(records, dtype=object)
-        names = [column.name for column in encoder.columns]
-        if not set(names) & set(records.columns):
-            raise ValueError(f"there must be columns such as {', '.join(names[:5])}")
-        return records.reindex(columns=names)
+        encoder.absent(records)
+        return records.reindex(columns=[column.name for column in encoder.columns])
 
     def _probabilities(self, records: Any) -> Array:
         """Return float64 [rows, classes]."""
@@ -107,11 +105,9 @@ def write(student: ExportedStudent, path: str | Path) -> None:
     for records in _records(path, encoder, id_column):
         names = np.arange(first, first + len(records))
         if encoder is not None:
-            absent = encoder.absent(records)
+            absent = encoder.absent(records.drop(columns=[id_column], errors="ignore"))
             if absent and first == 0:
-                print(
-                    f"absent columns, which count as missing: {', '.join(absent)}", file=sys.stderr
-                )
+                print(f"absent columns, which count as missing: {absent}", file=sys.stderr)
             if id_column in records:
                 names = np.asarray(records[id_column])
         predicted = student.predict(records)

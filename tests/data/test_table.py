@@ -149,6 +149,17 @@ def _ended(by: str) -> Callable[[str], str]:
     return lambda text: "".join(f"{row}{by}\n" for row in text.splitlines())
 
 
+def _below(*rows: str) -> Callable[[str], str]:
+    """Return what puts rows below the header; they have the cells of the public file."""
+    return lambda text: text.replace("\n", "\n" + "".join(f"{row}\n" for row in rows), 1)
+
+
+def _joined(text: str) -> str:
+    """Return the file that one gets by joining two, each with its header."""
+    header, *rows = text.splitlines(keepends=True)
+    return "".join([header, *rows[:30], header, *rows[30:], header])
+
+
 #: A cell with line breaks, and separators as sentences have them.
 LETTER = '"Dear Sir,\nshe, aged 40, said: ""no"";\r\n""never"";\n12"" of it, a,b,c,d;e;f,\n"'
 #: How programs write a table, and the settings that it needs.
@@ -163,6 +174,13 @@ FORMS = {
     "letters": ({"change": lambda text: text.replace("Köln", LETTER)}, {}),
     "letters;": ({"sep": ";", "change": lambda text: text.replace("Köln", LETTER)}, {}),
     "UTF-16": ({"encoding": "utf-16", "sep": "\t"}, {}),
+    "joined": ({"change": _joined}, {}),
+    "questions": (
+        {"change": _below('Visit,How old?,,"Ward\nor unit",When?,,', ',{"a":1},,W,{},,')},
+        {"drop_rows": ["When?", "{}"]},
+    ),
+    "units": ({"change": _below("-,years,,-,YYYY-MM-DD,,")}, {"drop_rows": ["years"]}),
+    "a total": ({"change": "{}Total,5000,,,,,\n".format}, {"drop_rows": ["Total"]}),
 }
 
 
@@ -173,6 +191,12 @@ def test_the_same_table_as_another_program_writes_it(
     written, settings = FORMS[form]
     _rewrite(lambda text: text.replace("surgery", "Köln").replace("ER", "Bern"))
     _rewrite(**written)
+    if "drop_rows" in settings:
+        with pytest.raises(InputError) as wrong:
+            _table().describe()
+        (typed,) = re.findall("type ('.*') to", str(wrong.value))
+        (override,) = OverridesParser.create().parse_overrides(shlex.split(typed))
+        assert override.value() == settings["drop_rows"]
     read = _table(test="test.csv", **settings).load()
     assert read.digest == plain.digest
     assert list(read.ids) == list(plain.ids)
@@ -556,6 +580,9 @@ def _written(content: bytes) -> Callable[[], object]:
     return lambda: Path("visits.csv").write_bytes(content)
 
 
+RENAMED = {"age": "agee"}
+
+
 @pytest.mark.parametrize(
     ("key", "spoil", "settings"),
     [
@@ -580,6 +607,12 @@ def _written(content: bytes) -> Callable[[], object]:
             {"encoding": "cp1252"},
         ),
         ("public", Path("new.csv").unlink, {}),
+        ("public", lambda: _change("new.csv", lambda table: table.rename(columns=RENAMED)), {}),
+        (
+            "private",
+            lambda: _change("visits.csv", lambda table: table.rename(columns=RENAMED)),
+            {"test": "test.csv"},
+        ),
         ("label", str, {"label": "wrong"}),
         ("dataset.columns.age", str, {"columns": {"age": "wrong"}}),
     ],
