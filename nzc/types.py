@@ -10,6 +10,8 @@ Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 Bools = NDArray[np.bool_]
 AnyArray = NDArray[Any]
+#: Two arrays that belong together, such as the probabilities of two laws.
+FloatsPair = tuple[Floats, Floats]
 
 #: Receives points of learning curves: the name of the fit, values by metric, and the step.
 CurveLog = Callable[[str, Mapping[str, float], int], None]

@@ -9,10 +9,11 @@ A check takes the key as a user types it, and its value:
 
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from difflib import get_close_matches
 from json import dumps
 from numbers import Real
+from operator import index
 from typing import Any
 
 #: The smallest and the largest setting other than 0: squares and quotients of them stay within
@@ -21,6 +22,8 @@ LEAST = 1e-120
 MOST = 1e120
 #: The password of an address, up to its last @; Hydra writes \\: for a colon.
 _PASSWORD = re.compile(r"""(://[^:/\s\\]*\\?:)[^\s"']+(?=@)""")
+#: Takes a key and its value, and returns the value as a number of Python's own.
+Check = Callable[[str, Any], Any]
 #: Python's constants as one types them.
 _TYPED = {"None": "null", "True": "true", "False": "false"}
 
@@ -55,13 +58,25 @@ def within(group: str) -> Iterator[None]:
         raise error.within(group) from error
 
 
-def _number(fits: Callable[[float], bool], allowed: str) -> Callable[[str, Any], None]:
+def as_number(value: Any) -> int | float | None:
+    """Return a number of Python, NumPy or torch as Python's own; None: it is none."""
+    if getattr(value, "shape", None) == ():
+        value = value.item()
+    if isinstance(value, bool):
+        return None
+    with suppress(TypeError):
+        return index(value)
+    return float(value) if isinstance(value, Real) else None
+
+
+def _number(fits: Callable[[float], bool], allowed: str) -> Check:
     """Return the check that a value is a number that fits."""
 
-    def check(key: str, value: Any) -> None:
-        number = isinstance(value, Real) and not isinstance(value, bool)
-        if not number or not abs(value) <= MOST or not fits(float(value)):
+    def check(key: str, value: Any) -> float:
+        number = as_number(value)
+        if number is None or not abs(number) <= MOST or not fits(number):
             raise InputError(key, value, f"must be {allowed}")
+        return number
 
     return check
 
@@ -78,15 +93,34 @@ below_1 = _number(lambda number: 0 <= number < 1, "a number of 0 or more, below 
 share = _number(lambda number: 0 <= number <= 1, "from 0 to 1")
 
 
-def whole(key: str, value: Any, at_least: int, at_most: int | None = None, unit: str = "") -> None:
+def whole(key: str, value: Any, at_least: int, at_most: int | None = None, unit: str = "") -> int:
     """Require a whole number within bounds; `unit` says what the upper bound counts."""
-    good = isinstance(value, int) and not isinstance(value, bool) and value >= at_least
-    if good and (at_most is None or value <= at_most):
-        return
+    number = as_number(value)
+    if isinstance(number, int) and number >= at_least and (at_most is None or number <= at_most):
+        return number
     if at_most is None:
         raise InputError(key, value, f"must be a whole number of {at_least} or more")
     bounds = f"from {at_least} to {at_most:,} {unit}".rstrip()
     raise InputError(key, value, f"must be a whole number {bounds}")
+
+
+def keep(part: object, **checks: Check) -> None:
+    """Check fields of a frozen dataclass, and make them numbers of Python's own."""
+    for name, check in checks.items():
+        object.__setattr__(part, name, check(name, getattr(part, name)))
+
+
+def generator(rng: Any) -> Any:
+    """Return a generator of NumPy: the given one, or that of a seed."""
+    seed = as_number(rng)
+    if isinstance(seed, int) and seed >= 0:
+        from numpy.random import default_rng
+
+        return default_rng(seed)
+    if not hasattr(rng, "laplace"):
+        kinds = "a seed of 0 or more, a generator of NumPy, or nzc.system_rng() for labels that are"
+        raise InputError("rng", rng, f"must be {kinds} published")
+    return rng
 
 
 def one_of(key: str, value: Any, allowed: Sequence[str]) -> None:

@@ -32,7 +32,7 @@ from nzc.accounting.induction import (
     induced,
 )
 from nzc.accounting.kinds import Hint, Kind
-from nzc.types import Floats
+from nzc.types import Floats, FloatsPair
 
 #: A block has at most so many queries, fewer where shifts are above 2. Its law keeps losses up to ε
 #: at this share of δ, divided by the blocks, and adds so much to V by rounding.
@@ -76,11 +76,14 @@ _BOUNDS = {
 
 #: So many queries, and what each shows: a bit, a label, or a bit and a label where that passes.
 Queries = tuple[int, tuple[Hint, ...]]
+_Groups = tuple[Queries, ...]
+#: The laws of a label on a grid, and the bit before it, for `induced`.
+_Query = tuple[list[Laws], Bit | None]
 
 
 @lru_cache(maxsize=256)  # a run asks for the same ε several times
 def epsilon(
-    groups: tuple[Queries, ...],
+    groups: _Groups,
     delta: float,
     known: float = np.inf,
     limit: Limit = NO_LIMIT,
@@ -154,7 +157,7 @@ def _shifts(releases: tuple[Hint, ...]) -> list[float]:
     return [hint.size / _BOUNDS[hint.kind].unit for hint in releases]
 
 
-def _is_whole(groups: tuple[Queries, ...], limit: Limit) -> bool:
+def _is_whole(groups: _Groups, limit: Limit) -> bool:
     """Return whether these are labels alone, or a limit, few enough to do without blocks."""
     count, (hint, *_) = groups[0]
     labels = limit != NO_LIMIT or hint.kind in (Kind.LABEL, Kind.LAPLACE)
@@ -166,7 +169,7 @@ def _is_whole(groups: tuple[Queries, ...], limit: Limit) -> bool:
     return len(groups) == 1 and count <= few
 
 
-def _blocks(groups: tuple[Queries, ...], limit: Limit) -> list[int]:
+def _blocks(groups: _Groups, limit: Limit) -> list[int]:
     """Return into how many blocks each group is divided; [1]: all are composed query by query."""
     if _is_whole(groups, limit):
         return [1]
@@ -176,7 +179,7 @@ def _blocks(groups: tuple[Queries, ...], limit: Limit) -> list[int]:
 
 
 def _by_induction(
-    groups: tuple[Queries, ...],
+    groups: _Groups,
     blocks: list[int],
     known: float,
     delta: float,
@@ -217,9 +220,7 @@ def _by_induction(
     return epsilon_of(value, grid, left) * (1 + 1e-9)
 
 
-def _query(
-    releases: tuple[Hint, ...], scale: float, step: float, highest: float
-) -> tuple[list[Laws], Bit | None]:
+def _query(releases: tuple[Hint, ...], scale: float, step: float, highest: float) -> _Query:
     """Return the laws of a label on a grid, and the bit, for `induced`.
 
     Sizes that are tiny beside the shift `scale` are raised, so that they show on the grid: more is
@@ -238,7 +239,7 @@ def _query(
 
 def _block(
     queries: int,
-    query: tuple[list[Laws], Bit | None],
+    query: _Query,
     limit: Limit,
     own: float,
     reach: int,
@@ -279,7 +280,7 @@ def _bit(kind: Kind, size: float, step: float) -> Bit:
     return before
 
 
-def _corners(kind: Kind, size: float) -> tuple[Floats, Floats]:
+def _corners(kind: Kind, size: float) -> FloatsPair:
     """Return p and q [outcomes, corners] of the corners that enclose a curve and its mirror image.
 
     The outcomes are the bit and its complement.

@@ -13,6 +13,10 @@ from nzc.validation import between_0_and_1, whole
 #: Runs the mechanism so many times and returns a score per run; a larger score speaks for the first
 #: of the pair.
 Sampler = Callable[[int, Generator], Floats]
+#: Two neighbouring histograms, [classes] each.
+Pair = tuple[Ints, Ints]
+#: Maps votes or labels to log-probabilities of them, or log-likelihood ratios.
+Evidence = Callable[[Ints], Floats]
 FLOOR = -700.0  # the log-probability of an impossible outcome, so that ratios stay finite
 _TAIL = (1 - 0.95) / 2  # 1 − confidence of each of the two Clopper–Pearson ends: together 95 %
 
@@ -67,9 +71,7 @@ def _log_ratio(scores_p: Floats, scores_q: Floats, thresholds: Floats, delta: fl
         return np.log(np.maximum(low - delta, 0.0)) - np.log(high)
 
 
-def worst_pair(
-    log_law: Callable[[Ints], Floats], teachers: int, classes: int, largest: Sequence[int] = ()
-) -> tuple[Ints, Ints]:
+def worst_pair(log_law: Evidence, teachers: int, classes: int, largest: Sequence[int] = ()) -> Pair:
     """Find the neighbouring histograms, [classes] each, whose answers differ most.
 
     Only public facts decide. Class 0 has an even share of the votes or more, or one of `largest`;
@@ -101,8 +103,8 @@ def worst_pair(
 
 def audit(
     draw: Callable[[Ints, Generator], Ints],
-    evidence: Callable[[Ints], Floats],
-    pair: tuple[Ints, Ints],
+    evidence: Evidence,
+    pair: Pair,
     queries: int,
     trials: int,
     delta: float,

@@ -38,13 +38,20 @@ def calibrate(
         >>> nzc.calibrate(nzc.LNMax, epsilon=1, delta=1e-5, queries=1000)
         0.00838...
     """
-    between_0_and_1("delta", delta)
-    whole("queries", queries, 1)
+    if not callable(mechanism):
+        allowed = "must be what builds one, such as nzc.GNMax: its noise is what is to be found"
+        raise InputError("mechanism", mechanism, allowed)
+    queries = whole("queries", queries, 1)
     name = parameter or _free(mechanism)
 
     def epsilon_of(noise: float, rough: bool) -> float:
         return float(mechanism(**{name: noise}).worst_case_epsilon(queries, delta, rough))
 
+    if delta != 0:
+        delta = between_0_and_1("delta", delta)
+    elif epsilon_of(1.0, True) == math.inf:
+        pure = "0 is for Laplace, Gumbel and exponential noise without a screen"
+        raise InputError("delta", delta, f"must be strictly between 0 and 1; {pure}")
     return calibrate_noise(epsilon_of, epsilon, name, queries, rough)
 
 
@@ -60,7 +67,7 @@ def calibrate_noise(
     epsilon_of  maps a noise, and whether a rough bound will do, to an ε for any votes
     name        the noise parameter, and `queries` their number: for the error line
     """
-    positive("epsilon", epsilon)
+    epsilon = positive("epsilon", epsilon)
     cost = cache(epsilon_of)
     values = list(map(partial(math.ldexp, 1.0), _POWERS))
     # Noise shrinks with an inverse scale, of which every small value is enough.
@@ -76,20 +83,17 @@ def calibrate_noise(
         cheapest = min(values, key=lambda noise: cost(noise, True))
         values = sorted((cheapest * 2 ** (step / 64) for step in range(-64, 65)), reverse=not grows)
         cheapest = min(values, key=lambda noise: cost(noise, True))
-        _require_enough(cost(cheapest, rough), epsilon, name, queries)
+        least = cost(cheapest, rough)
+        if least == math.inf:
+            allowed = f"must be null, because no {name} gives a finite ε"
+            raise InputError("epsilon", epsilon, allowed)
+        if least > epsilon:
+            allowed = f"must be above {least:.3g}: {name} alone cannot make {queries} queries"
+            raise InputError("epsilon", epsilon, f"{allowed} cheaper")
         enough = enough_for(epsilon) or cheapest
     if rough or cost(values[0], True) <= epsilon:
         return enough
     return _refined(lambda noise: cost(noise, False), enough_for, epsilon, enough, grows)
-
-
-def _require_enough(least: float, epsilon: float, name: str, queries: int) -> None:
-    """Refuse a budget below the `least` ε that any noise gives."""
-    if math.isinf(least):
-        raise InputError("epsilon", epsilon, f"must be null, because no {name} gives a finite ε")
-    if least > epsilon:
-        allowed = f"must be above {least:.3g}: {name} alone cannot make {queries} queries cheaper"
-        raise InputError("epsilon", epsilon, allowed)
 
 
 def _least_enough(
@@ -161,11 +165,10 @@ def _refined(
 
 def _free(mechanism: Callable[..., Any]) -> str:
     """Return the name of the one argument that still has to be given."""
-    given = mechanism.keywords if isinstance(mechanism, partial) else {}
     free = [
         name
         for name, parameter in signature(mechanism).parameters.items()
-        if parameter.default is Parameter.empty and name not in given
+        if parameter.default is Parameter.empty
     ]
     if len(free) != 1:
         missing = ", ".join(free) or "no argument"

@@ -1,30 +1,34 @@
 """The privacy cost of releases, before conversion to ε. Costs of several releases add."""
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import partial, reduce
+from operator import add
 
 import numpy as np
 
 from nzc.accounting import composition, data_independent, sanitised
 from nzc.accounting.data_dependent import DataDependentBound, by_paper
-from nzc.accounting.data_independent import KnownCost, WorstCaseCost, added, paid
-from nzc.accounting.epsilon import Epsilon
+from nzc.accounting.data_independent import KnownCost, Release, WorstCaseCost, added, paid
+from nzc.accounting.epsilon import Bound, Delta, Epsilon, least_delta
 from nzc.accounting.exact import ExactCost
 from nzc.accounting.induction import LARGEST
 from nzc.accounting.rdp import CHOICES, ORDERS, adaptive_epsilon, cks, to_epsilon
 from nzc.accounting.sanitised import Plan
 from nzc.types import AnyArray, Bools, Floats, Ints
-from nzc.validation import between_0_and_1
+from nzc.validation import between_0_and_1, generator, not_negative, whole
 
 #: The exact ε, a lower bound on it, and the best Rényi order; None where there is none.
-ExactEpsilon = tuple[float | None, float | None, float | None]
+ExactEpsilon = tuple[Bound, Bound, Bound]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Cost:
     """What releasing labels cost.
 
-    `cost_1 + cost_2` is the cost of both releases, also of adaptive ones.
+    `cost_1 + cost_2` is the cost of both releases, also of adaptive ones, `cost * 3` that of three
+    such releases, and `sum(costs)` that of all.
     """
 
     queries: int  # that were asked
@@ -34,20 +38,18 @@ class Cost:
     #: theorem. Private.
     bounded: tuple[tuple[DataDependentBound, AnyArray], ...] = field(repr=False)
     #: Pairs of a count and the cost of one release, for any votes.
-    worst_case: tuple[tuple[int, WorstCaseCost], ...]
+    worst_case: tuple[Release, ...]
     delta_cost: float = 0.0  # the part of δ that the mechanism itself uses
     #: What the papers' own numbers follow from (`data_dependent.by_paper`); (): no theorem.
     #: Private.
     printed: tuple[tuple[DataDependentBound, AnyArray, Floats], ...] = field(default=(), repr=False)
     #: The ε that the authors claim, (queries, δ) → ε; None: they claim none of their own.
-    claim: Callable[[int, float], float | None] | None = field(default=None, repr=False)
+    claim: Callable[[int, float], Bound] | None = field(default=None, repr=False)
     #: The costs of which it is the sum; (): it is none.
     parts: tuple["Cost", ...] = field(default=(), repr=False)
     #: δ → what `exact_epsilon` found, which takes up to a minute: a run asks for a round, and again
     #: for all of them.
-    _found: dict[float, ExactEpsilon] = field(
-        default_factory=dict, init=False, repr=False, compare=False
-    )
+    _found: dict[float, ExactEpsilon] = field(default_factory=dict, init=False, repr=False)
 
     def __add__(self, other: "Cost") -> "Cost":
         return Cost(
@@ -60,6 +62,15 @@ class Cost:
             claim=other.claim,
             parts=(self.parts or (self,)) + (other.parts or (other,)),
         )
+
+    def __radd__(self, nothing: int) -> "Cost":
+        """Return this cost: `sum` begins with 0."""
+        return self
+
+    def __mul__(self, releases: int) -> "Cost":
+        return reduce(add, [self] * whole("releases", releases, 1))
+
+    __rmul__ = __mul__
 
     def dearer(self, other: "Cost") -> "Cost":
         """Return the most that some queries of this release and the rest of the other cost.
@@ -83,10 +94,8 @@ class Cost:
         """Return the exact Rényi cost, [orders]; inf where the mechanism has no law."""
         if self.exact is None:
             return np.full(len(orders), np.inf)
-        rdp = np.zeros(len(orders))
-        for cost in self.exact:
-            rdp = rdp + cost.total(orders)
-        return rdp
+        times = Counter(self.exact).items()
+        return sum((count * cost.total(orders) for cost, count in times), 0 * orders)
 
     @property
     def mu(self) -> float:
@@ -100,7 +109,7 @@ class Cost:
 
     def epsilon(self, delta: float) -> Epsilon:
         """Return every ε at δ that needs no random draw; δ must lie strictly between 0 and 1."""
-        between_0_and_1("delta", delta)
+        delta = between_0_and_1("delta", delta)
         exact, lower, order = self.exact_epsilon(delta)
         claimed = self.claim and self.claim(self.queries, delta)
         return Epsilon(
@@ -113,17 +122,26 @@ class Cost:
             claimed=claimed,
         )
 
-    def _theorem_epsilon(self, delta: float) -> float | None:
+    def delta(self, epsilon: float) -> Delta:
+        """Return δ at ε, of three bounds: the least at which their ε is at most `epsilon`.
+
+        It is rounded up. 1: there is no bound. To find it takes twenty times as long as to find ε.
+        """
+        least = partial(least_delta, epsilon=not_negative("epsilon", epsilon))
+        return Delta(
+            exact=least(lambda delta: self.exact_epsilon(delta)[0]),
+            theorem=least(self._theorem_epsilon),
+            data_independent=least(self.data_independent),
+        )
+
+    def _theorem_epsilon(self, delta: float) -> Bound:
         """Return ε at δ by the data-dependent theorem; None: there is none."""
         if not self.bounded:
             return None
         costs = [bound.cost(histograms) for bound, histograms in self.bounded]
 
         def rdp(orders: Floats) -> Floats:
-            total = np.zeros(len(orders))
-            for cost in costs:
-                total = total + cost(orders).sum(axis=0)
-            return total
+            return sum((cost(orders).sum(axis=0) for cost in costs), 0 * orders)
 
         return to_epsilon(rdp, delta)[0]
 
@@ -148,7 +166,9 @@ class Cost:
         # Each part is (ε, δ/parts)-private whatever came before, and what it used of δ itself is a
         # part of that.
         share = delta / len(parts)
-        return min(together, sum(part.data_independent(share, rough) for part in parts))
+        times = Counter(parts).items()
+        apart = sum(count * part.data_independent(share, rough) for part, count in times)
+        return min(together, apart)
 
     def exact_epsilon(self, delta: float) -> ExactEpsilon:
         """Return the exact ε at δ, a lower bound on it, and the best Rényi order.
@@ -164,11 +184,10 @@ class Cost:
         if self.exact is None:
             return None, None, None
         left = delta - self.delta_cost
-        if left <= 0:
-            return np.inf, None, np.nan
-        if len(self.exact) > 1 and self._known:
+        several = len(self.exact) > 1
+        if left <= 0 or (several and self._known):
             return self.data_independent(delta), None, np.nan
-        if len(self.exact) > 1:
+        if several:
             return adaptive_epsilon(self.rdp(CHOICES), left), None, np.nan
         (cost,) = self.exact
         exact, order = to_epsilon(cost.total, left)
@@ -190,7 +209,8 @@ class Cost:
 
         It needs `bounded`.
         """
-        return plan.convert(sanitised.sanitise(self.bounded, plan, delta, rng), delta)
+        rdp = sanitised.sanitise(self.bounded, plan, delta, generator(rng))
+        return plan.convert(rdp, delta)
 
 
 def cost_curve(

@@ -10,6 +10,7 @@ from functools import partial
 import numpy as np
 from scipy.special import log_ndtr, logsumexp
 
+from nzc.accounting.rdp import RenyiCost
 from nzc.types import AnyArray, Floats
 
 #: The orders over which PATE 2017 minimises (the moments accountant): l = α − 1 from 1 to 8.
@@ -30,7 +31,7 @@ class DataDependentBound:
     #: Of the paper that has it.
     orders: Floats = field(default_factory=RENYI_ORDERS.copy, repr=False, compare=False)
 
-    def cost(self, votes: AnyArray) -> Callable[[Floats], Floats]:
+    def cost(self, votes: AnyArray) -> RenyiCost:
         """Return the Rényi cost of releases at these votes: orders → [queries, orders]."""
         return partial(self.rdp, self.log_flip(votes))
 

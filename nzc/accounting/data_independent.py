@@ -36,16 +36,9 @@ class WorstCaseCost:
     #: For a sharper composition of releases that all have one.
     hint: Hint | None = field(default=None, repr=False)
 
-    def known(self) -> tuple[object, ...]:
+    def known(self) -> dict[str, object]:
         """Return all that is known of the cost, to be compared with that of another."""
-        return (
-            self.mu,
-            self.pure,
-            self.pure_parts,
-            self.hint,
-            self.composed_epsilon,
-            self.rdp(ORDERS).tolist(),
-        )
+        return vars(self) | {"rdp": self.rdp(ORDERS).tolist()}
 
 
 Release = tuple[int, WorstCaseCost]  # so many releases, and the cost of one
@@ -90,15 +83,12 @@ def added(releases: Iterable[Release]) -> WorstCaseCost:
     releases = paid(releases)
 
     def rdp(orders: Floats) -> Floats:
-        total = 0 * orders
-        for count, cost in releases:
-            total = total + count * cost.rdp(orders)
-        return total
+        return sum((count * cost.rdp(orders) for count, cost in releases), 0 * orders)
 
     return WorstCaseCost(rdp, float(np.sqrt(sum(count * cost.mu**2 for count, cost in releases))))
 
 
-@dataclass(frozen=True, repr=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class KnownCost:
     """What queries cost where that is the same whatever the votes, such as that of noisy counts.
 
@@ -118,13 +108,14 @@ class KnownCost:
 def compose(releases: Sequence[Release], delta: float, rough: bool = False) -> float:
     """Return ε at δ of all releases: the smallest ε of the compositions that apply.
 
-    For δ ≤ 0 it is inf. `rough` leaves out composition by induction, which takes up to a second.
+    At δ = 0 it is that of pure releases, and below it is inf. `rough` leaves out composition by
+    induction, which takes up to a second.
     """
-    if delta <= 0:
+    if delta < 0:
         return np.inf
     releases = paid(releases)
-    if not releases:
-        return 0.0
+    if delta == 0 or not releases:
+        return float(sum(count * cost.pure for count, cost in releases))
     # Rényi composition always applies. Gaussian noise composes exactly (Dong, Roth, Su 2019,
     # Corollary 2).
     whole = added(releases)

@@ -8,7 +8,7 @@ that of no release, (1 − s)₊, at the points of a grid, and chords between th
 import numpy as np
 
 from nzc.accounting.induction import ONE_THREAD, ROUNDING, Laws
-from nzc.types import AnyArray, Bools, Floats
+from nzc.types import AnyArray, Bools, Floats, FloatsPair
 
 #: Laws are grouped by their moments E (p/q)^(β/μ). For Q queries, β up to 15/√Q or 0.4 matter.
 _BETAS = np.array(
@@ -28,7 +28,12 @@ def mirrored(positive: Floats) -> Floats:
     return np.concatenate([-positive[:0:-1], positive])
 
 
-def rounded(p: Floats, q: Floats) -> tuple[Floats, Floats]:
+def heights(v: Floats) -> Floats:
+    """Return the heights of cells between points of v; the last row is exact, and has height 0."""
+    return np.append(np.diff(v)[:-1], 0.0)
+
+
+def rounded(p: Floats, q: Floats) -> FloatsPair:
     """Return p rounded up and q rounded down, by the error allowed: more is revealed."""
     return p * (1 + ROUNDING), q * (1 - ROUNDING)
 
@@ -103,7 +108,7 @@ def merged(curves: Floats, s: Floats, mu: float, highest: float) -> Floats:
     return groups
 
 
-def corners_of(p: Floats, e_a: Floats, e_b: Floats, used: Bools) -> tuple[Floats, Floats]:
+def corners_of(p: Floats, e_a: Floats, e_b: Floats, used: Bools) -> FloatsPair:
     """Return p and q of outcomes a, c and b [pairs, 3] at the corners of the cells that are used.
 
     The probabilities p are [3, d, v], where d is symmetric. To swap P and Q is to swap a and b, and

@@ -6,7 +6,7 @@ docs/proofs.md says why all of this holds.
 """
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import cached_property, partial
@@ -14,8 +14,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from nzc.accounting.rdp import ORDERS
-from nzc.types import AnyArray, Floats, Ints
+from nzc.accounting.rdp import ORDERS, RenyiCost
+from nzc.types import AnyArray, Floats, FloatsPair, Ints
 from nzc.validation import InputError
 
 #: Smaller log-probabilities count as impossible. No δ in use is as small as all of them together.
@@ -62,7 +62,7 @@ class Pairs:
 
     @property
     def nbytes(self) -> int:
-        return self.query.nbytes + self.here.nbytes + self.there.nbytes + self.copies.nbytes
+        return sum(array.nbytes for array in vars(self).values())
 
 
 def joined(*parts: Pairs) -> Pairs:
@@ -182,7 +182,7 @@ class _Candidates(NamedTuple):
         """Return both directions of each pair, one after the other."""
         copies = np.repeat(pairs.copies, 2, axis=0)
 
-        def directions(both: Floats) -> tuple[Floats, Floats]:
+        def directions(both: Floats) -> FloatsPair:
             return both.reshape(copies.shape), both[:, ::-1].reshape(copies.shape)
 
         laws = np.stack([pairs.here, pairs.there], axis=1)
@@ -242,7 +242,7 @@ class _Candidates(NamedTuple):
         return np.maximum(log_total, 0.0) * (1 + _ROUNDING) / (order - 1)
 
 
-@dataclass(frozen=True, repr=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class ExactCost:
     """The exact Rényi cost of queries where a unit of privacy changes all histograms.
 
@@ -250,12 +250,12 @@ class ExactCost:
     """
 
     #: Numbers of distinct histograms, and their laws, which are large.
-    batches: list[tuple[Ints, Callable[[], Pairs]]]
+    batches: Sequence[tuple[Ints, Callable[[], Pairs]]]
     inverse: Ints  # [queries] the distinct histogram of each query
     #: What asking a query and its label cost for any votes, orders → [2, orders].
-    ceiling: Callable[[Floats], Floats]
+    ceiling: RenyiCost
     #: Laws of batches, by number.
-    _kept: dict[int, Pairs] = field(default_factory=dict, init=False, compare=False)
+    _kept: dict[int, Pairs] = field(default_factory=dict, init=False)
 
     def per_query(self, orders: Floats) -> Floats:
         """Return the cost of each query, [queries, orders]."""

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from scipy.special import ndtri
 
-from nzc.types import AnyArray, Bools, Floats, Ints
+from nzc.types import AnyArray, Bools, Floats, FloatsPair, Ints
 
 _FIRST = 53  # how many bits of a draw the first stage knows
 _MORE = 1024  # and how many the second adds
@@ -22,9 +22,11 @@ _MORE = 1024  # and how many the second adds
 _FARTHEST = 2**53
 _AT_ONCE = 2**18  # about how many draws are compared at once
 
+#: Answers, and whether they hold for all numbers within some bounds.
+_Answers = tuple[AnyArray, AnyArray]
 #: Answers of rows of bounds, low and high [rows, numbers], and whether they hold for all numbers
 #: within the bounds.
-_Verdict = Callable[[AnyArray, AnyArray], tuple[AnyArray, AnyArray]]
+_Verdict = Callable[[AnyArray, AnyArray], _Answers]
 _fractions = np.frompyfunc(Fraction, 1, 1)
 
 
@@ -111,7 +113,7 @@ class ExactGenerator(np.random.Generator):
         return np.array(ends, dtype=object).T
 
 
-def _bounds(law: StandardLaw, lead: Floats, scale: Floats, known: Ints) -> tuple[Floats, Floats]:
+def _bounds(law: StandardLaw, lead: Floats, scale: Floats, known: Ints) -> FloatsPair:
     """Return low and high of lead + scale·Z where the first _FIRST bits of the draws are known.
 
     The widths are those of 3 of the proof.
@@ -140,7 +142,7 @@ def _precise_ends(mp: Any, law: StandardLaw, known: int) -> list[Fraction | floa
     return ends
 
 
-def _largest(low: AnyArray, high: AnyArray) -> tuple[AnyArray, AnyArray]:
+def _largest(low: AnyArray, high: AnyArray) -> _Answers:
     """Return which number of each row is the largest."""
     best = low.argmax(axis=1)
     rows = np.arange(len(low))
@@ -149,13 +151,13 @@ def _largest(low: AnyArray, high: AnyArray) -> tuple[AnyArray, AnyArray]:
     return best, low[rows, best] > others.max(axis=1)
 
 
-def _positive(low: AnyArray, high: AnyArray) -> tuple[AnyArray, AnyArray]:
+def _positive(low: AnyArray, high: AnyArray) -> _Answers:
     """Return whether each number is 0 or more."""
     reached = high[:, 0] >= 0
     return reached, reached == (low[:, 0] >= 0)
 
 
-def _whole(low: AnyArray, high: AnyArray) -> tuple[AnyArray, AnyArray]:
+def _whole(low: AnyArray, high: AnyArray) -> _Answers:
     """Return each number, rounded up to a whole number and cut off at ±_FARTHEST.
 
     No more bits of it are shown.

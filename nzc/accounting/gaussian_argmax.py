@@ -8,9 +8,18 @@ from functools import lru_cache, partial
 import numpy as np
 from scipy.special import ndtr
 
-from nzc.accounting.dominating import bent, corners_of, curves_of, laws_of, merged, mirrored, ratios
+from nzc.accounting.dominating import (
+    bent,
+    corners_of,
+    curves_of,
+    heights,
+    laws_of,
+    merged,
+    mirrored,
+    ratios,
+)
 from nzc.accounting.induction import Laws
-from nzc.types import Floats
+from nzc.types import Floats, FloatsPair
 
 _SMALL = 0.3  # up to this μ the errors of cells follow from third derivatives alone
 LARGEST_MU = 4.0  # a larger μ gets the ε of the noisy histograms
@@ -47,7 +56,7 @@ def bands(mu: float, step: float, highest: float = np.inf) -> list[Laws]:
     return found
 
 
-def _corners(mu: float) -> tuple[Floats, Floats]:
+def _corners(mu: float) -> FloatsPair:
     """Return p and q of outcomes a, c and b [pairs, 3] at the corners of all cells, with e added.
 
     Step 4 of the proof says what e is. F_b is F_a at −d, and d is symmetric.
@@ -85,7 +94,7 @@ def _corners(mu: float) -> tuple[Floats, Floats]:
         behind = _derivatives(left - half, right - half, v)
     bounds = np.stack([both, ahead, behind])[:, :4]
     wide = (right - left) ** 2 / 8
-    tall = np.append(np.diff(v)[:-1], 0.0) ** 2 / 8  # the last row is exact up to `FAR`
+    tall = heights(v) ** 2 / 8
     error = partial(bent, mu, 1 - 1 / s_a[::-1], wide, tall)
     e_a = error(bounds, s_a)
     e_b = error(bounds[[0, 2, 1], :, ::-1], s_b)

@@ -14,6 +14,7 @@ from nzc.accounting.dominating import (
     bent,
     corners_of,
     curves_of,
+    heights,
     laws_of,
     merged,
     mirrored,
@@ -21,7 +22,7 @@ from nzc.accounting.dominating import (
     rounded,
 )
 from nzc.accounting.induction import Laws
-from nzc.types import Floats
+from nzc.types import Floats, FloatsPair
 
 LARGEST = 4.0  # larger h get another bound
 FAR = 1e-15  # what far pairs add to V per query (step 4)
@@ -48,7 +49,7 @@ def _grid(h: float) -> tuple[float, float]:
     return next(grid for most, grid in _GRIDS.items() if h <= most)
 
 
-def _corners(h: float) -> tuple[Floats, Floats]:
+def _corners(h: float) -> FloatsPair:
     """Return p and q of outcomes a, c and b [pairs, 3] at the corners of all cells, with e added.
 
     Step 3 of the proof says what e is. F_b is F_a at −d, and d is symmetric.
@@ -66,7 +67,7 @@ def _corners(h: float) -> tuple[Floats, Floats]:
     a, c = np.stack([np.exp(h) * here, ahead, behind], axis=1)
     b = a[[0, 2, 1], :, ::-1]
     wide = np.diff(d)[:, None] ** 2 / 8
-    tall = _heights(v) ** 2 / 8
+    tall = heights(v) ** 2 / 8
 
     error = partial(bent, h, -np.expm1(-2 * h), wide, tall)
     # Line a is p_a − s q_a; in both lines a rarer pair of outcomes may stand for the other one.
@@ -95,7 +96,7 @@ def _cells(below: float, last: float) -> tuple[Floats, Floats, Floats]:
     end = 39 + below / 3
     near = np.arange(-below, 1, 0.12)
     v = np.concatenate([near, 1 + _nodes(0.12, 0.15, 0.6, end - 1), [end + 30]])  # v = ∞
-    tall = _heights(v)
+    tall = heights(v)
     at, low = np.meshgrid((d[:-1] + d[1:]) / 2, v[:-1], indexing="ij")
     middle = low + tall / 2
     first, _, _, tie, _ = _law(at, low + tall)  # these grow with v
@@ -113,10 +114,6 @@ def _cells(below: float, last: float) -> tuple[Floats, Floats, Floats]:
     return d, v, np.exp(np.diff(d))[:, None] * np.array([of_a, of_c])
 
 
-def _heights(v: Floats) -> Floats:
-    return np.append(np.diff(v)[:-1], 0.0)  # beyond the last but one v there are two classes
-
-
 def _nodes(first: float, rate: float, widest: float, last: float) -> Floats:
     """Return 0 … last, at distances that grow from `first` by `rate` of where they are."""
     nodes = [0.0]
@@ -125,7 +122,7 @@ def _nodes(first: float, rate: float, widest: float, last: float) -> Floats:
     return np.array(nodes)
 
 
-def _laplace(z: Floats) -> tuple[Floats, Floats]:
+def _laplace(z: Floats) -> FloatsPair:
     """Return f(z) and G(z), the density and the distribution function of Lap(1)."""
     half = np.exp(-abs(z)) / 2
     return half, np.where(z < 0, half, 1 - half)
@@ -181,7 +178,7 @@ def _sides(kink: Floats, above: bool) -> tuple[_Sum, _Sum]:
     return half, half
 
 
-def _rare(h: float) -> list[tuple[Floats, Floats]]:
+def _rare(h: float) -> list[FloatsPair]:
     """Return p and q [pairs, 5] where a class is rarely above R, b and then a (step 4)."""
     below = _grid(h)[0]
     x = mirrored(_nodes(0.1, 0.05, 0.5, 39 + below / 3))
@@ -223,7 +220,7 @@ def _given_rare(x: Floats, below: float, error: Floats) -> Floats:
     return np.stack(outcomes, axis=1).clip(0.0)
 
 
-def _wins(x: Floats) -> tuple[Floats, Floats]:
+def _wins(x: Floats) -> FloatsPair:
     """Return how likely a class at x beats M and another Exp(1), and M alone."""
     tail = np.exp(np.minimum(x, 0.0))
     above = np.maximum(x, 0.0)

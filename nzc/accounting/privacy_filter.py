@@ -14,7 +14,7 @@ import numpy as np
 from nzc.accounting.gaussian import gaussian
 from nzc.accounting.rdp import ORDERS, cks
 from nzc.types import Bools, Floats
-from nzc.validation import between_0_and_1, positive
+from nzc.validation import positive
 
 
 @dataclass(frozen=True)
@@ -56,8 +56,6 @@ def gaussian_filter(
 
     Its mean shifts μ are 1/σ₁ for a screen, √2/σ for a label, and that of another release.
     """
-    positive("epsilon", epsilon)
-    between_0_and_1("delta", delta)
     low = 0.0
     high = 1.0
     while gaussian(high, delta) <= epsilon:
@@ -102,8 +100,6 @@ def renyi_filter(
     """
     # It uses the one order that lets most queries be answered. To choose it after the first query
     # is not sound.
-    positive("epsilon", epsilon)
-    between_0_and_1("delta", delta)
     limits = epsilon - cks(np.zeros(len(ORDERS)), ORDERS, delta) - other
     with np.errstate(divide="ignore", invalid="ignore"):
         room = np.where(np.isfinite(ask + answer) & (limits > 0), limits / (ask + answer), -np.inf)

@@ -21,7 +21,7 @@ from nzc.accounting.data_dependent import DataDependentBound
 from nzc.accounting.exact_noise import NORMAL, ExactGenerator, ExactNoise
 from nzc.accounting.rdp import ORDERS, cks
 from nzc.types import AnyArray, Floats
-from nzc.validation import InputError, above_1, between_0_and_1, positive
+from nzc.validation import InputError, above_1, between_0_and_1, keep, positive
 
 #: The expected share of the data-independent bound; a wrong guess costs ε, never soundness.
 _EXPECTED = 0.2
@@ -43,10 +43,7 @@ class Plan:
     failure: float  # the part of δ that covers a released bound that is too low
 
     def __post_init__(self) -> None:
-        above_1("order", self.order)
-        positive("beta", self.beta)
-        positive("noise", self.noise)
-        between_0_and_1("failure", self.failure)
+        keep(self, order=above_1, beta=positive, noise=positive, failure=between_0_and_1)
 
     @property
     def cost(self) -> float:
@@ -115,7 +112,7 @@ def draw(log_bound: float, plan: Plan, rng: Generator) -> float:
     # It is rounded up to coarse steps, because the lowest bits could tell f̂ from its neighbours
     # (Mironov 2012).
     if isinstance(rng, ExactGenerator):
-        scale = Fraction(float(plan.beta)) * Fraction(float(plan.noise)) / Fraction(_STEP)
+        scale = Fraction(plan.beta) * Fraction(plan.noise) / Fraction(_STEP)
         lead = (log_bound + plan.beta * plan.margin) / _STEP
         return float(rng.round_up(ExactNoise(NORMAL, scale), lead)) * _STEP
     released = log_bound + plan.beta * (plan.noise * rng.standard_normal() + plan.margin)

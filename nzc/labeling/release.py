@@ -270,7 +270,7 @@ class LabelingSession:
         labels = draw.labels[:admitted]
         drawn = draw.labels[: cost.queries] != ABSTAIN
         last = QueryRound(planned, queries.rows, labels, cost, drawn, key)
-        if mechanism.releases_counts:
+        if mechanism.releases == "counts":
             last = replace(last, counts=released)
         if isinstance(mechanism.adjacency, OwnLabels):
             last = replace(last, sums=queries.votes.sum(axis=1))

@@ -4,16 +4,8 @@ A public name stands in `__all__` of its own module. All need numpy, scipy and m
 """
 # ruff: noqa: F403
 
-from nzc.mechanisms import (
-    adjacency,
-    cost,
-    noise,
-    noisy_argmax,
-    noisy_sums,
-    presets,
-    screen,
-    votes,
-)
+import types
+
 from nzc.mechanisms.adjacency import *
 from nzc.mechanisms.cost import *
 from nzc.mechanisms.noise import *
@@ -23,13 +15,8 @@ from nzc.mechanisms.presets import *
 from nzc.mechanisms.screen import *
 from nzc.mechanisms.votes import *
 
-__all__ = (
-    adjacency.__all__
-    + cost.__all__
-    + noise.__all__
-    + noisy_argmax.__all__
-    + noisy_sums.__all__
-    + presets.__all__
-    + screen.__all__
-    + votes.__all__
-)
+__all__ = [
+    name
+    for name, value in globals().items()
+    if name[0] != "_" and not isinstance(value, types.ModuleType)
+]

@@ -1,6 +1,7 @@
 """What one vote changes: the boost of the largest count, and which histograms are neighbours."""
 
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import ClassVar
 
 import numpy as np
@@ -9,7 +10,7 @@ from nzc.accounting.data_dependent import gaps
 from nzc.accounting.data_independent import UNBOUNDED, WorstCaseCost
 from nzc.mechanisms.noise.base import Noise
 from nzc.types import Floats, Ints
-from nzc.validation import not_negative, one_of, whole
+from nzc.validation import keep, not_negative, one_of, whole
 
 __all__ = ["Abstentions", "Adjacency", "Boost", "OwnCells", "OwnLabels", "Vectors"]
 
@@ -37,8 +38,7 @@ class Boost:
     beta: float = 1.0
 
     def __post_init__(self) -> None:
-        not_negative("c", self.c)
-        not_negative("beta", self.beta)
+        keep(self, c=not_negative, beta=not_negative)
         one_of("sensitivity", self.sensitivity, tuple(_CLEAR))
 
     def scores(self, votes: Ints) -> Floats:
@@ -124,7 +124,7 @@ class Abstentions(Adjacency):
     teachers: int  # type: ignore[misc]
 
     def __post_init__(self) -> None:
-        whole("teachers", self.teachers, 1, 2**31)
+        keep(self, teachers=partial(whole, at_least=1, at_most=2**31))
 
 
 @dataclass(frozen=True)
@@ -165,7 +165,7 @@ class OwnCells(Adjacency):
     changes: ClassVar[int] = 2  # how many counts one record changes, as moved votes count
 
     def __post_init__(self) -> None:
-        whole("per_group", self.records, 1)
+        keep(self, records=lambda _, records: whole("per_group", records, 1))
 
     @property
     def known(self) -> bool:

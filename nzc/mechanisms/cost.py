@@ -3,7 +3,6 @@
 The functions that `NoisyArgmax` lists are its methods.
 """
 
-from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 
@@ -13,8 +12,15 @@ from numpy.random import Generator
 from nzc.accounting import audit as empirical
 from nzc.accounting.cost import Cost
 from nzc.accounting.data_dependent import DataDependentBound, gaps
-from nzc.accounting.data_independent import FREE, UNBOUNDED, KnownCost, WorstCaseCost, gaussian_cost
-from nzc.accounting.exact import ExactCost, Pairs
+from nzc.accounting.data_independent import (
+    FREE,
+    UNBOUNDED,
+    KnownCost,
+    Release,
+    WorstCaseCost,
+    gaussian_cost,
+)
+from nzc.accounting.exact import ExactCost
 from nzc.accounting.kinds import Kind
 from nzc.accounting.privacy_filter import CLOSED, PrivacyFilter, gaussian_filter, renyi_filter
 from nzc.accounting.rdp import ORDERS
@@ -23,10 +29,10 @@ from nzc.mechanisms.adjacency import FAR, OwnCells, Vectors
 from nzc.mechanisms.neighbourhoods import Mechanism, distinct, pairs
 from nzc.mechanisms.noise.base import Noise, NoNoise
 from nzc.mechanisms.noise.continuous import ContinuousNoise
-from nzc.mechanisms.own_parts import is_own
+from nzc.mechanisms.own_parts import is_own, unbuilt
 from nzc.mechanisms.votes import ABSTAIN, Probs, as_labels, as_votes
 from nzc.types import Bools, Floats, Ints
-from nzc.validation import InputError
+from nzc.validation import InputError, between_0_and_1, generator, positive
 
 __all__ = ["audit"]
 
@@ -34,7 +40,7 @@ UNSTATED: Floats = np.empty(0)  # stands for `student_probs` that the caller of 
 #: An audit runs at most so many queries; its result bounds every longer run from below as well.
 _AUDITED = 100
 #: Counts and costs of asking queries and, further, of their labels.
-Prices = tuple[tuple[int, WorstCaseCost], tuple[int, WorstCaseCost]]
+Prices = tuple[Release, Release]
 
 
 def worst_case(mechanism: Mechanism, asked: int = 1, answered: int = 1) -> Prices:
@@ -59,7 +65,7 @@ def worst_case(mechanism: Mechanism, asked: int = 1, answered: int = 1) -> Price
     return (asked, ask), (count, label)
 
 
-def _label(mechanism: Mechanism, labels: int) -> tuple[int, WorstCaseCost]:
+def _label(mechanism: Mechanism, labels: int) -> Release:
     """Return what so many labels cost beside their screen: a count, and the cost of each."""
     noise = mechanism.noise
     adjacency = mechanism.adjacency
@@ -77,7 +83,7 @@ def _label(mechanism: Mechanism, labels: int) -> tuple[int, WorstCaseCost]:
     elif adjacency.votes > 1:
         cost = noise.worst_case(adjacency.votes) if plain and noise.l1_bounded else UNBOUNDED
     # `hint` is about the argmax, and about one moved vote.
-    if mechanism.releases_counts or adjacency.votes > 1 or _is_lent(noise, cost):
+    if mechanism.releases == "counts" or adjacency.votes > 1 or _is_lent(noise, cost):
         cost = replace(cost, hint=None)
     return labels, cost
 
@@ -120,8 +126,9 @@ def privacy_filter(
     mechanism: Mechanism, epsilon: float, delta: float, queries: int, other: WorstCaseCost = FREE
 ) -> PrivacyFilter:
     """Return the filter that keeps `queries` queries and `other` within ε at δ, for any votes."""
+    epsilon = positive("epsilon", epsilon)
     together = _beside(promise(mechanism, queries, queries), other)
-    left = delta - together.delta_cost
+    left = between_0_and_1("delta", delta) - together.delta_cost
     if left <= 0:
         return CLOSED
     (_, ask), (_, answer) = worst_case(mechanism)
@@ -138,7 +145,7 @@ def _beside(labels: Cost, other: WorstCaseCost) -> Cost:
 def bounds(mechanism: Mechanism) -> tuple[DataDependentBound, ...]:
     """The papers' data-dependent bounds, of the screen and of the label; () without theorem."""
     one_vote = mechanism.adjacency.everywhere and mechanism.adjacency.known
-    labels = mechanism.delta_cost is None and not mechanism.releases_counts
+    labels = mechanism.delta_cost is None and mechanism.releases == "labels"
     if not (one_vote and labels and mechanism.boost.plain):
         return ()
     parts = [mechanism.noise.bound]
@@ -162,7 +169,8 @@ def cost(mechanism: Mechanism, votes: Ints, labels: Ints, student_probs: Probs =
             raise InputError("student_probs", "missing", allowed)
         student_probs = None
     votes = mechanism.votes(votes)
-    labels = as_labels(mechanism.labels_of(np.asarray(labels)), votes)
+    abstains = mechanism.screen is not None
+    labels = as_labels(mechanism.labels_of(np.asarray(labels)), votes, abstains)
     student_probs = mechanism.known_to_screen(votes, student_probs)
     theorems = bounds(mechanism)
     asked: list[Floats] = []
@@ -186,7 +194,7 @@ def exact(mechanism: Mechanism, votes: Ints, student_probs: Probs = None) -> Exa
     probs = mechanism.known_to_screen(votes, student_probs)
     adjacency = mechanism.adjacency
     screen = mechanism.screen
-    if mechanism.releases_counts or not (adjacency.known and adjacency.everywhere):
+    if mechanism.releases == "counts" or not (adjacency.known and adjacency.everywhere):
         return KnownCost(len(votes), lambda queries: worst_case(mechanism, queries, queries))
     if screen is not None and probs is not None and not is_own(screen):
         probs = screen.relevant_probs(votes, probs)
@@ -197,9 +205,7 @@ def exact(mechanism: Mechanism, votes: Ints, student_probs: Probs = None) -> Exa
         releases = worst_case(mechanism)
         return np.stack([count * release.rdp(orders) for count, release in releases])
 
-    made: list[tuple[Ints, Callable[[], Pairs]]] = []
-    for batch in batches:
-        made.append((batch.places, partial(pairs, mechanism, batch)))
+    made = [(batch.places, partial(pairs, mechanism, batch)) for batch in batches]
     return ExactCost(made, inverse, ceiling)
 
 
@@ -223,7 +229,7 @@ def audit(
     queries: int,
     trials: int = 20_000,
     delta: float = 1e-5,
-    rng: Generator | None = None,
+    rng: Generator | int | None = None,
 ) -> float | None:
     """Return an empirical lower bound on the mechanism's ε at δ, 95 % confidence; 0: none found.
 
@@ -231,9 +237,11 @@ def audit(
     neighbouring histograms, each time with `queries` queries. accounting.audit.Contradiction: the
     bound is above what accounting says holds for any votes.
     """
-    rng = rng or np.random.default_rng(0)
+    if callable(mechanism):
+        raise unbuilt("mechanism", mechanism)
     screen = mechanism.screen
-    if mechanism.adjacency.probability < 1:  # the votes of a fixed pair are not sampled
+    # Sums and true labels have no law of labels; the votes of a fixed pair are not sampled.
+    if mechanism.releases in ("sums", "truth") or mechanism.adjacency.probability < 1:
         return None
     largest = [] if screen is None else [round(min(screen.threshold, teachers))]
     pair = empirical.worst_pair(mechanism.log_law, teachers, classes, largest)
@@ -241,7 +249,8 @@ def audit(
     if not mechanism.adjacency.everywhere:
         queries = 1  # a vote moves within one histogram
     evidence = mechanism.evidence(pair)
-    epsilon = empirical.audit(mechanism.draw, evidence, pair, queries, trials, delta, rng)
+    drawn = generator(rng or 0)
+    epsilon = empirical.audit(mechanism.draw, evidence, pair, queries, trials, delta, drawn)
     bound = promise(mechanism, queries, queries).data_independent(delta)
     if epsilon > bound:
         found = f"audit: ε ≥ {epsilon:.3f} at 95 % confidence"

@@ -8,7 +8,7 @@ import numpy as np
 
 from nzc.mechanisms.noise.base import complete, require_total
 from nzc.mechanisms.noise.continuous import ZERO, ContinuousNoise
-from nzc.types import Floats
+from nzc.types import Floats, FloatsPair
 
 #: The longest step of one vote, in units of the standard law: ratios must not overflow.
 MAX_STEP = 4.0
@@ -70,7 +70,7 @@ def _moved(
     leads: Floats,
     copies: Floats,
     step: Floats,
-) -> tuple[Floats, Floats] | None:
+) -> FloatsPair | None:
     """Return the sums of `neighbourhood` at its nodes; None: a ratio is too large."""
     x = t[:, :, None] - leads[:, None, :]
     below = noise.log_cdf(x)
@@ -102,7 +102,7 @@ def _moved(
     return here, there
 
 
-def _scaled(log_w: Floats) -> tuple[Floats, Floats]:
+def _scaled(log_w: Floats) -> FloatsPair:
     """Return weights [queries, nodes, kinds] divided by the largest of query and kind, its log."""
     top = np.maximum(log_w.max(axis=1, keepdims=True), ZERO)
     log_w = log_w - top

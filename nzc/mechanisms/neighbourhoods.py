@@ -1,12 +1,12 @@
 """Distinct histograms, those one vote away, and the laws at both."""
 
-from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Protocol
+from typing import ClassVar, Protocol
 
 import numpy as np
 from numpy.random import Generator
 
+from nzc.accounting.audit import Evidence, Pair
 from nzc.accounting.data_dependent import gaps
 from nzc.accounting.exact import Pairs, joined
 from nzc.mechanisms.adjacency import FAR, Adjacency, Boost
@@ -23,6 +23,8 @@ _BATCH = 2_000_000  # about how many numbers a batch may hold
 class Mechanism(Protocol):
     """What prices and audits of a noisy argmax depend on: its parts, its draws and their law."""
 
+    releases: ClassVar[str]
+
     @property
     def noise(self) -> Noise: ...
     @property
@@ -34,8 +36,6 @@ class Mechanism(Protocol):
     @property
     def adjacency(self) -> Adjacency: ...
     @property
-    def releases_counts(self) -> bool: ...
-    @property
     def asks_student(self) -> bool: ...
     @property
     def delta_cost(self) -> float | None: ...
@@ -45,7 +45,7 @@ class Mechanism(Protocol):
     def draw(self, votes: Ints, rng: Generator) -> Ints: ...
     def log_law(self, votes: Ints) -> Floats: ...
     def law_at(self, votes: Ints, student_probs: Probs) -> Floats: ...
-    def evidence(self, pair: tuple[Ints, Ints]) -> Callable[[Ints], Floats]: ...
+    def evidence(self, pair: Pair) -> Evidence: ...
 
 
 @dataclass(frozen=True, repr=False)
@@ -138,9 +138,8 @@ def _moved_pairs(mechanism: Mechanism, batch: HistogramBatch) -> Pairs:
     noise = mechanism.noise
     boost = mechanism.boost
     votes = batch.votes
-    if not isinstance(noise, ContinuousNoise):
-        return _pairs(mechanism, batch, moved, exists)
-    if boost.c > 0 and gaps(votes)[:, 0].min() <= FAR:
+    is_near = boost.c > 0 and gaps(votes)[:, 0].min() <= FAR
+    if is_near or not isinstance(noise, ContinuousNoise):
         return _pairs(mechanism, batch, moved, exists)
     delta = boost.scale(votes)
     scores = np.take_along_axis(boost.scores(votes), batch.representative, axis=1)

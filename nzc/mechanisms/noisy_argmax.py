@@ -3,7 +3,6 @@
 Its prices are in `mechanisms.cost`, its laws one vote away in `mechanisms.neighbourhoods`.
 """
 
-from collections.abc import Callable
 from copy import copy
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
@@ -12,6 +11,7 @@ import numpy as np
 from numpy.random import Generator
 
 from nzc.accounting import audit as empirical
+from nzc.accounting.audit import Evidence, Pair
 from nzc.accounting.cost import Cost
 from nzc.accounting.exact_noise import ExactGenerator
 from nzc.mechanisms import cost as prices
@@ -20,11 +20,11 @@ from nzc.mechanisms.noise.base import Noise, NoNoise, require_total
 from nzc.mechanisms.noise.checks import require_draws, require_worst_case
 from nzc.mechanisms.noise.gaussian import GaussianNoise
 from nzc.mechanisms.noise.laplace import LaplaceNoise
-from nzc.mechanisms.own_parts import is_own, require_parts, require_statistic
+from nzc.mechanisms.own_parts import is_own, require_parts, require_statistic, unbuilt
 from nzc.mechanisms.screen import Screen, screened
 from nzc.mechanisms.votes import ABSTAIN, Probs, as_probabilities, as_votes
 from nzc.types import Floats, Ints
-from nzc.validation import InputError
+from nzc.validation import InputError, generator
 
 __all__ = ["GroundTruth", "NoisyArgmax", "NoisyCounts"]
 
@@ -52,7 +52,7 @@ class NoisyArgmax:
     screen: Screen | None = None
     first: "NoisyArgmax | None" = None
     adjacency: Adjacency = field(default_factory=Adjacency, kw_only=True)
-    releases: ClassVar[str] = "labels"
+    releases: ClassVar[str] = "labels"  # what `release` returns: labels, counts, sums, or truth
 
     def __post_init__(self) -> None:
         require_parts(self)
@@ -84,11 +84,6 @@ class NoisyArgmax:
         return f"{name}({', '.join(f'{key}={value!r}' for key, value in shown.items())})"
 
     @property
-    def releases_counts(self) -> bool:
-        """Whether `release` returns noisy counts, not labels."""
-        return self.releases == "counts"
-
-    @property
     def asks_student(self) -> bool:
         """Whether the screen uses `student_probs`."""
         return self.screen is not None and self.screen.asks_student
@@ -111,9 +106,12 @@ class NoisyArgmax:
         """Return this mechanism for votes with other neighbours. InputError: it has no price."""
         if self.screen is not None:
             self._require_price(self.screen, adjacency)
-        if isinstance(adjacency, Vectors) and self.releases != "sums":
+        if isinstance(adjacency, type):
+            raise unbuilt("adjacency", adjacency)
+        if isinstance(adjacency, Vectors) != (self.releases == "sums"):
             name = repr(self).partition("(")[0]
-            raise InputError("_target_", name, "must be nzc.Sums with teachers=sums")
+            allowed = "must be nzc.Sums with teachers=sums, and another aggregator without"
+            raise InputError("_target_", name, allowed)
         mechanism = copy(self)  # no second comparison of a user's noise with its law
         object.__setattr__(mechanism, "adjacency", adjacency)
         if self.first is not None:
@@ -131,19 +129,19 @@ class NoisyArgmax:
             return
         raise InputError("_target_", type(screen).__name__, allowed)
 
-    def release(self, votes: Ints, rng: Generator, student_probs: Probs = None) -> Ints:
+    def release(self, votes: Ints, rng: Generator | int, student_probs: Probs = None) -> Ints:
         """Return one label per query, [queries]; ABSTAIN (−1) where a query is not answered.
 
         Privacy boundary: the votes are private, the labels may be published at the ε of
         `cost(votes, labels)`, drawn by `nzc.system_rng()`: who knows a seed can subtract its noise.
         `student_probs` are the student's class probabilities, [queries, classes]; None while there
-        is no student.
+        is no student. A whole number as `rng` is a seed.
         """
         votes = self.votes(votes)
         if self.screen is not None and is_own(self.screen) and len(votes):
             teachers = int(votes[0].sum())  # which is public, as the number of classes
             require_statistic(self.screen, teachers, votes.shape[1])
-        return self.draw(votes, rng, self.known_to_screen(votes, student_probs))
+        return self.draw(votes, generator(rng), self.known_to_screen(votes, student_probs))
 
     def draw(self, votes: Ints, rng: Generator, student_probs: Probs = None) -> Ints:
         """Draw one label per query; the arguments are checked."""
@@ -176,7 +174,7 @@ class NoisyArgmax:
         require_total(self.noise, labels)
         return screened(self.screen, labels, votes, student_probs)
 
-    def evidence(self, pair: tuple[Ints, Ints]) -> Callable[[Ints], Floats]:
+    def evidence(self, pair: Pair) -> Evidence:
         """Return the log-likelihood ratio of released labels [queries] between two histograms."""
         p, q = (np.maximum(self.log_law(votes[None])[0], empirical.FLOOR) for votes in pair)
         return lambda labels: (p - q)[labels]  # label −1 (abstaining) reads the last entry
@@ -239,7 +237,7 @@ class NoisyCounts(NoisyArgmax):
             raise InputError("labels", list(released.shape), allowed)
         return released.argmax(axis=1)
 
-    def evidence(self, pair: tuple[Ints, Ints]) -> Callable[[Ints], Floats]:
+    def evidence(self, pair: Pair) -> Evidence:
         """Return the log-likelihood ratio of counts [queries, classes], as before rounding."""
 
         def log_density(counts: Ints, votes: Ints) -> Floats:
@@ -259,6 +257,3 @@ class GroundTruth(NoisyArgmax):
 
     def cost(self, votes: Ints, labels: Ints, student_probs: Probs = None) -> Cost:
         return self.promise(len(votes), len(votes))
-
-    def audit(self, *_: object, **__: object) -> None:
-        return None

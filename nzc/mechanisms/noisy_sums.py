@@ -1,7 +1,7 @@
 """Noisy sums: every unit of privacy adds one bounded vector, and the sum gets Gaussian noise."""
 
 from dataclasses import replace
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 from numpy.random import Generator
@@ -15,7 +15,7 @@ from nzc.mechanisms.noise.gaussian import GaussianNoise
 from nzc.mechanisms.noisy_argmax import NoisyArgmax
 from nzc.mechanisms.votes import Probs
 from nzc.types import Ints
-from nzc.validation import InputError
+from nzc.validation import generator
 
 __all__ = ["UNIT", "NoisySums"]
 
@@ -41,15 +41,8 @@ class NoisySums(NoisyArgmax):
     def __init__(self, noise: GaussianNoise) -> None:
         super().__init__(noise, adjacency=Vectors())
 
-    def between(self, adjacency: Adjacency) -> "NoisyArgmax":
-        if not isinstance(adjacency, Vectors):
-            raise InputError(
-                "_target_", "Sums", "must be another aggregator, or with teachers=sums"
-            )
-        return super().between(adjacency)
-
     def release(
-        self, votes: Ints, rng: Generator, student_probs: Probs = None, share: float = 1.0
+        self, votes: Ints, rng: Generator | int, student_probs: Probs = None, share: float = 1.0
     ) -> Ints:
         """Return whole sums [rows, columns] with noise of the deviation σ·UNIT/√share.
 
@@ -60,7 +53,7 @@ class NoisySums(NoisyArgmax):
         # What is released is a multiple of `step`, far below the noise: a finer grid would ask for
         # noise of more digits than a first draw has.
         step = 2 ** max(0, int(np.log2(sigma / _FINE)))
-        exact = ExactGenerator(rng.bit_generator)
+        exact = ExactGenerator(generator(rng).bit_generator)
         noise = GaussianNoise(sigma / step).exact
         released = step * exact.round_up(noise, votes / step - 0.5)
         return released.clip(-_LARGEST, _LARGEST).astype(np.int64)
@@ -70,7 +63,3 @@ class NoisySums(NoisyArgmax):
         rows = len(labels)
         exact = KnownCost(rows, lambda queries: prices.worst_case(self, queries, queries))
         return replace(self.promise(rows, rows), exact=(exact,))
-
-    def audit(self, *_: Any, **__: Any) -> None:
-        """There is no law of labels to audit."""
-        return None

@@ -1,5 +1,7 @@
 """Parts of the user's own: of which types they are, and what a statistic must be."""
 
+from collections.abc import Callable
+from inspect import signature
 from typing import Any
 
 import numpy as np
@@ -22,8 +24,17 @@ def require_parts(mechanism: Any) -> None:
     """Raise InputError where a part is no part."""
     for key, kind in _PARTS.items():
         part = getattr(mechanism, key)
+        if isinstance(part, type):
+            raise unbuilt(key, part)
         if not isinstance(part, kind):
             raise InputError(key, part, f"must be a nzc.mechanisms.{key.capitalize()}")
+
+
+def unbuilt(key: str, build: Callable[..., Any]) -> InputError:
+    """Return the error for a class or function in place of the object that it makes."""
+    arguments = ", ".join(f"{name}=…" for name in signature(build).parameters)
+    name = f"nzc.{build.__name__}"
+    return InputError(key, name, f"must be an object; write {name}({arguments})")
 
 
 def require_statistic(screen: Screen, teachers: int, classes: int) -> None:

@@ -3,10 +3,14 @@
 Their arguments are the keys of conf/aggregator.
 """
 
+from collections.abc import Callable
+from functools import partial
+
 from nzc.mechanisms.adjacency import Boost
 from nzc.mechanisms.noise import ExponentialNoise, GaussianNoise, GumbelNoise, LaplaceNoise, NoNoise
 from nzc.mechanisms.noisy_argmax import NoisyArgmax, NoisyCounts
 from nzc.mechanisms.noisy_sums import NoisySums
+from nzc.mechanisms.own_parts import unbuilt
 from nzc.mechanisms.screen import InteractiveScreen, StabilityScreen, ThresholdScreen
 
 __all__ = [
@@ -105,3 +109,12 @@ def NZCGaussian(
 ) -> NoisyArgmax:
     """Add c to the largest count, then N(0, Δ²σ²) (Near-Zero-Cost, 2020); see `Boost` for Δ."""
     return NoisyArgmax(GaussianNoise(sigma), Boost(c, sensitivity, beta))
+
+
+def _refuse(preset: Callable[..., NoisyArgmax], *_: object, **__: object) -> None:
+    raise unbuilt("mechanism", preset)
+
+
+for _preset in [globals()[name] for name in __all__]:
+    for _method in ("between", "cost", "release"):  # as of a mechanism that nobody has built
+        setattr(_preset, _method, partial(_refuse, _preset))

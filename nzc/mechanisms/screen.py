@@ -13,8 +13,8 @@ from nzc.accounting.data_independent import WorstCaseCost, gaussian_cost
 from nzc.accounting.exact_noise import NORMAL, ExactGenerator, ExactNoise
 from nzc.accounting.kinds import Hint, Kind
 from nzc.mechanisms.votes import Probs
-from nzc.types import Bools, Floats, Ints
-from nzc.validation import InputError, between_0_and_1, not_negative, positive
+from nzc.types import Bools, Floats, FloatsPair, Ints
+from nzc.validation import InputError, between_0_and_1, keep, not_negative, positive
 
 __all__ = ["InteractiveScreen", "Screen", "StabilityScreen", "ThresholdScreen"]
 
@@ -28,8 +28,7 @@ class Screen(ABC):
     asks_student = False  # whether the statistic uses the student's probabilities
 
     def __post_init__(self) -> None:
-        not_negative("threshold", self.threshold)
-        positive("sigma1", self.sigma1)
+        keep(self, threshold=not_negative, sigma1=positive)
 
     @abstractmethod
     def statistic(self, votes: Ints, student_probs: Probs) -> Floats:
@@ -59,11 +58,11 @@ class Screen(ABC):
         """Draw which queries are answered, [queries]."""
         statistic = self.statistic(votes, student_probs)
         if isinstance(rng, ExactGenerator):
-            noise = ExactNoise(NORMAL, Fraction(float(self.sigma1)))
+            noise = ExactNoise(NORMAL, Fraction(self.sigma1))
             return rng.at_least(noise, statistic, self.threshold)
         return statistic + rng.normal(scale=self.sigma1, size=statistic.shape) >= self.threshold
 
-    def log_answer(self, votes: Ints, student_probs: Probs) -> tuple[Floats, Floats]:
+    def log_answer(self, votes: Ints, student_probs: Probs) -> FloatsPair:
         """Return the log-probabilities of answering and of abstaining, each [...]."""
         ahead = (self.statistic(votes, student_probs) - self.threshold) / self.sigma1
         return log_ndtr(ahead), log_ndtr(-ahead)
@@ -90,8 +89,6 @@ class Screen(ABC):
     def worst_case(self, votes: int = 1) -> WorstCaseCost:
         """Return the cost of asking where so many votes move: a mean shift of votes/σ₁."""
         cost = gaussian_cost(votes / self.sigma1)
-        if cost.mu == np.inf:
-            return cost
         return replace(cost, hint=Hint(Kind.BIT, cost.mu))
 
 
@@ -123,7 +120,7 @@ class InteractiveScreen(ThresholdScreen):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        between_0_and_1("confidence", self.confidence)
+        keep(self, confidence=between_0_and_1)
 
     def statistic(self, votes: Ints, student_probs: Probs) -> Floats:
         if student_probs is None:

@@ -23,8 +23,7 @@ def count_votes(predictions: Any, classes: int) -> Ints:
     `nzc.Abstentions`).
     """
     labels = np.asarray(predictions)
-    matrix = labels.ndim == 2 and labels.dtype.kind in "iu"
-    if not matrix or (labels < ABSTAIN).any() or (labels >= classes).any():
+    if labels.ndim != 2 or not _are_whole(labels, "iu", ABSTAIN, classes - 1):
         allowed = f"must be whole numbers from 0 to {classes - 1}, or -1, [teachers, queries]"
         raise InputError("predictions", _shape(labels), allowed)
     return np.stack([(labels == label).sum(axis=0) for label in range(classes)], axis=1)
@@ -42,8 +41,7 @@ def as_votes(
     given = _shape(array)
     if array.ndim != 2 or array.shape[1] < 2:
         raise InputError("votes", given, "must be histograms [queries, 2 or more classes]")
-    in_range = array.dtype.kind in "iuf" and ((array >= 0) & (array <= 2**31)).all()
-    if not in_range or (array != np.rint(array)).any():
+    if not _are_whole(array, "iuf", 0, 2**31):
         allowed = f"must be whole numbers, counts from 0 to {2**31:,}. {_COUNTED}"
         raise InputError("votes", given, allowed)
     counts: Ints = array.astype(np.int64)
@@ -81,14 +79,27 @@ def as_probabilities(student_probs: Any, votes: Ints) -> Probs:
     return probabilities.clip(0, 1)
 
 
-def as_labels(labels: Any, votes: Ints) -> AnyArray:
-    """Return released labels as an array [queries]: classes of `votes`, or −1 for an abstention."""
+def as_labels(labels: Any, votes: Ints, abstains: bool) -> AnyArray:
+    """Return released labels as an array [queries]: classes of `votes`, or −1 for an abstention.
+
+    abstains  whether the mechanism may leave queries without a label
+    """
     array = np.asarray(labels)
     rows, classes = votes.shape
-    if array.shape != (rows,) or (array < ABSTAIN).any() or (array >= classes).any():
-        allowed = f"must be {rows} labels from -1 (abstained) to {classes - 1}"
+    least = ABSTAIN if abstains else 0
+    if array.shape != (rows,) or not _are_whole(array, "biuf", least, classes - 1):
+        allowed = f"must be the {rows} labels that were released, from {least} to {classes - 1}"
+        if not abstains:
+            allowed += "; this mechanism always answers, and labels left out later cost the same"
         raise InputError("labels", _shape(array), allowed)
     return array
+
+
+def _are_whole(array: AnyArray, kinds: str, least: int, most: int) -> bool:
+    """Return whether these are whole numbers within bounds, of dtypes of these kinds."""
+    if array.dtype.kind not in kinds:
+        return False
+    return bool(((array >= least) & (array <= most) & (array == np.rint(array))).all())
 
 
 def _shape(array: AnyArray) -> str:

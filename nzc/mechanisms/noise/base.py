@@ -11,10 +11,10 @@ from numpy.random import Generator
 from scipy.special import logsumexp
 
 from nzc.accounting.data_dependent import DataDependentBound
-from nzc.accounting.data_independent import UNBOUNDED, WorstCaseCost, pure_cost
+from nzc.accounting.data_independent import UNBOUNDED, Release, WorstCaseCost, pure_cost
 from nzc.accounting.exact_noise import ExactGenerator, ExactNoise, StandardLaw
 from nzc.types import Floats, Ints
-from nzc.validation import InputError, positive
+from nzc.validation import InputError, keep, positive
 
 __all__ = ["NoNoise", "Noise"]
 
@@ -69,7 +69,7 @@ class Noise(ABC):
         """
         return UNBOUNDED
 
-    def own_cells(self, records: int) -> tuple[int, WorstCaseCost]:
+    def own_cells(self, records: int) -> Release:
         """Return what all labels cost in `OwnCells`: a count, and the cost of each."""
         if self.l1_bounded:  # `hint` is of moved votes of many queries
             return 1, replace(self.worst_case(records), hint=None)
@@ -95,11 +95,11 @@ class ScaledNoise(Noise):
     standard: ClassVar[StandardLaw]
 
     def __post_init__(self) -> None:
-        positive("gamma", self.gamma)
+        keep(self, gamma=positive)
 
     @property
     def exact(self) -> ExactNoise:
-        return ExactNoise(self.standard, 1 / Fraction(float(self.gamma)))
+        return ExactNoise(self.standard, 1 / Fraction(self.gamma))
 
     def worst_case(self, shift: float) -> WorstCaseCost:
         return pure_cost(2 * self.gamma * shift)

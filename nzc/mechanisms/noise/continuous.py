@@ -6,7 +6,7 @@ import numpy as np
 from scipy.special import logsumexp
 
 from nzc.mechanisms.noise.base import Noise, complete, require_total
-from nzc.types import Floats
+from nzc.types import Floats, FloatsPair
 
 __all__ = ["ContinuousNoise"]
 
@@ -40,7 +40,7 @@ class ContinuousNoise(Noise):
     def log_cdf(self, x: Floats) -> Floats:
         """Return log F(x) of the standard law, elementwise."""
 
-    def nodes(self, leads: Floats, copies: Floats, step: Floats) -> tuple[Floats, Floats]:
+    def nodes(self, leads: Floats, copies: Floats, step: Floats) -> FloatsPair:
         """Return integration nodes and their log-weights, both [queries, nodes].
 
         leads   standardised scores minus the largest, [queries, kinds]
@@ -80,7 +80,7 @@ class ContinuousNoise(Noise):
         return complete(law)
 
 
-def panels(left: Floats, width: Floats, x: Floats, w: Floats) -> tuple[Floats, Floats]:
+def panels(left: Floats, width: Floats, x: Floats, w: Floats) -> FloatsPair:
     """Return nodes and log-weights [queries, nodes] of a rule on [−1, 1] in panels."""
     t = left[:, :, None] + width[:, :, None] * (x + 1) / 2
     with np.errstate(divide="ignore"):

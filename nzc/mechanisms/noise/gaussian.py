@@ -14,8 +14,8 @@ from nzc.accounting.exact_noise import NORMAL, ExactNoise
 from nzc.accounting.kinds import Hint, Kind
 from nzc.mechanisms.noise.base import Shape
 from nzc.mechanisms.noise.continuous import ContinuousNoise
-from nzc.types import Floats
-from nzc.validation import positive
+from nzc.types import Floats, FloatsPair
+from nzc.validation import keep, positive
 
 __all__ = ["GaussianNoise"]
 
@@ -42,7 +42,7 @@ class GaussianNoise(ContinuousNoise):
     }
 
     def __post_init__(self) -> None:
-        positive("sigma", self.sigma)
+        keep(self, sigma=positive)
 
     @property
     def unit(self) -> float:
@@ -53,7 +53,7 @@ class GaussianNoise(ContinuousNoise):
 
     @property
     def exact(self) -> ExactNoise:
-        return ExactNoise(NORMAL, Fraction(float(self.sigma)))
+        return ExactNoise(NORMAL, Fraction(self.sigma))
 
     def log_density(self, x: Floats) -> Floats:
         return -0.5 * x * x - 0.5 * np.log(2 * np.pi)
@@ -61,7 +61,7 @@ class GaussianNoise(ContinuousNoise):
     def log_cdf(self, x: Floats) -> Floats:
         return log_ndtr(x)
 
-    def nodes(self, leads: Floats, copies: Floats, step: Floats) -> tuple[Floats, Floats]:
+    def nodes(self, leads: Floats, copies: Floats, step: Floats) -> FloatsPair:
         """Return the nodes of the trapezoid rule, with a relative error below 4e-15.
 
         The error is at most 2 e^(−2π²/(K h²)) + 2 Φ(−8.3). The integrand g is entire with

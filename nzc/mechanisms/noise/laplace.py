@@ -12,7 +12,7 @@ from nzc.accounting.exact_noise import LAPLACE
 from nzc.accounting.kinds import Hint, Kind
 from nzc.mechanisms.noise.base import ScaledNoise, Shape
 from nzc.mechanisms.noise.continuous import ContinuousNoise, panels
-from nzc.types import Floats
+from nzc.types import Floats, FloatsPair
 
 __all__ = ["LaplaceNoise"]
 
@@ -53,7 +53,7 @@ class LaplaceNoise(ScaledNoise, ContinuousNoise):
         log_f[above] = np.log1p(-0.5 * np.exp(-x[above]))
         return log_f
 
-    def nodes(self, leads: Floats, copies: Floats, step: Floats) -> tuple[Floats, Floats]:
+    def nodes(self, leads: Floats, copies: Floats, step: Floats) -> FloatsPair:
         """Return Gauss-Legendre nodes between the kinks: the counts, and the counts one vote away.
 
         Below all kinks the integrand is e^(Kt): one node carries the whole tail exactly. Above them
@@ -94,7 +94,7 @@ class LaplaceNoise(ScaledNoise, ContinuousNoise):
         return float(4 * queries * self.gamma**2 + by_order)
 
 
-def _split(left: Floats, width: Floats, pieces: Floats) -> tuple[Floats, Floats]:
+def _split(left: Floats, width: Floats, pieces: Floats) -> FloatsPair:
     """Cut panels [queries, panels] into so many equal pieces: left ends, widths, padded with 0."""
     times = pieces.astype(np.int64).ravel()
     within = np.arange(times.sum()) - np.repeat(np.cumsum(times) - times, times)
