@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from nzc.accounting import Cost as Cost
+    from nzc.accounting import Delta as Delta
     from nzc.accounting import Epsilon as Epsilon
     from nzc.accounting.calibration import calibrate as calibrate
     from nzc.app.library import run as run
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
 #: The modules of public names, but for those of nzc.mechanisms.
 _MODULES = {
     "Cost": "accounting",
+    "Delta": "accounting",
     "Epsilon": "accounting",
     "InputError": "validation",
     "Ledger": "labeling.ledger",

@@ -98,9 +98,9 @@ def whole(key: str, value: Any, at_least: int, at_most: int | None = None, unit:
     number = as_number(value)
     if isinstance(number, int) and number >= at_least and (at_most is None or number <= at_most):
         return number
-    if at_most is None:
-        raise InputError(key, value, f"must be a whole number of {at_least} or more")
-    bounds = f"from {at_least} to {at_most:,} {unit}".rstrip()
+    bounds = f"of {at_least} or more"
+    if at_most is not None:
+        bounds = f"from {at_least} to {at_most:,} {unit}".rstrip()
     raise InputError(key, value, f"must be a whole number {bounds}")
 
 

@@ -6,6 +6,6 @@ vote histograms are neighbours when one teacher's vote moves from one class to a
 """
 
 from nzc.accounting.cost import Cost
-from nzc.accounting.epsilon import Epsilon
+from nzc.accounting.epsilon import Delta, Epsilon
 
-__all__ = ["Cost", "Epsilon"]
+__all__ = ["Cost", "Delta", "Epsilon"]

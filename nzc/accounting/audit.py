@@ -36,8 +36,8 @@ def lower_bound(
     Half of the trials choose direction and event, the other half are counted. So with 95 %
     confidence no smaller ε holds at δ, whatever the samplers do. 0: nothing was found.
     """
-    whole("trials", trials, 2)
-    between_0_and_1("delta", delta)
+    trials = whole("trials", trials, 2)
+    delta = between_0_and_1("delta", delta)
     first = trials // 2
     p = sample_p(first, rng)
     q = sample_q(first, rng)
@@ -79,8 +79,8 @@ def worst_pair(log_law: Evidence, teachers: int, classes: int, largest: Sequence
     Answers differ by the larger Rényi divergence of order 2: higher orders weigh events that are
     too rare for an audit. `log_law` maps votes to log-probabilities [queries, outcomes].
     """
-    whole("teachers", teachers, 1)
-    whole("classes", classes, 2)
+    teachers = whole("teachers", teachers, 1)
+    classes = whole("classes", classes, 2)
     one_vote = np.eye(classes, dtype=np.int64)
     here = []
     there = []
@@ -115,7 +115,7 @@ def audit(
     One teacher may change every vote. `draw` releases [queries, ...] at votes [queries, classes];
     `evidence` is the log-likelihood ratio of each query.
     """
-    whole("queries", queries, 1)
+    queries = whole("queries", queries, 1)
     chunk = max(1, 2_000_000 // (queries * len(pair[0])))
 
     def run(votes: Ints, runs: int, rng: Generator) -> Floats:

@@ -75,23 +75,28 @@ def calibrate_noise(
     if not grows:
         values.reverse()
 
+    def roughly(noise: float) -> float:
+        return cost(noise, True)
+
     def enough_for(budget: float) -> float | None:
-        return _least_enough(lambda noise: cost(noise, True), values, budget)
+        return _least_enough(roughly, values, budget)
 
     enough = enough_for(epsilon)
     if enough is None:  # where more noise uses more of δ, few values may be enough
-        cheapest = min(values, key=lambda noise: cost(noise, True))
+        cheapest = min(values, key=roughly)
         values = sorted((cheapest * 2 ** (step / 64) for step in range(-64, 65)), reverse=not grows)
-        cheapest = min(values, key=lambda noise: cost(noise, True))
+        cheapest = min(values, key=roughly)
         least = cost(cheapest, rough)
         if least == math.inf:
             allowed = f"must be null, because no {name} gives a finite ε"
             raise InputError("epsilon", epsilon, allowed)
         if least > epsilon:
-            allowed = f"must be above {least:.3g}: {name} alone cannot make {queries} queries"
-            raise InputError("epsilon", epsilon, f"{allowed} cheaper")
+            allowed = (
+                f"must be above {least:.3g}: {name} alone cannot make {queries} queries cheaper"
+            )
+            raise InputError("epsilon", epsilon, allowed)
         enough = enough_for(epsilon) or cheapest
-    if rough or cost(values[0], True) <= epsilon:
+    if rough or roughly(values[0]) <= epsilon:
         return enough
     return _refined(lambda noise: cost(noise, False), enough_for, epsilon, enough, grows)
 

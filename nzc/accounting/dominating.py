@@ -8,7 +8,7 @@ that of no release, (1 − s)₊, at the points of a grid, and chords between th
 import numpy as np
 
 from nzc.accounting.induction import ONE_THREAD, ROUNDING, Laws
-from nzc.types import AnyArray, Bools, Floats, FloatsPair
+from nzc.types import AnyArray, Bools, Floats, FloatsPair, OneOrMore
 
 #: Laws are grouped by their moments E (p/q)^(β/μ). For Q queries, β up to 15/√Q or 0.4 matter.
 _BETAS = np.array(
@@ -130,7 +130,7 @@ def corners_of(p: Floats, e_a: Floats, e_b: Floats, used: Bools) -> FloatsPair:
 
 
 def bent(
-    h: float, least: Floats | float, wide: Floats, tall: Floats, bounds: Floats, s: Floats
+    h: float, least: OneOrMore, wide: Floats, tall: Floats, bounds: Floats, s: Floats
 ) -> Floats:
     """Return by how much p − s q exceeds its bilinear mean in cells, at most.
 

@@ -74,7 +74,7 @@ def least_delta(epsilon_at: Callable[[float], Bound], epsilon: float) -> Bound:
     From 0, which only a pure bound has, to 1, which always holds. None: there is no ε.
     """
     with np.errstate(divide="ignore"):
-        pure = epsilon_at(np.float64(0.0))
+        pure = epsilon_at(0.0)
     if pure is None or pure <= epsilon:
         return pure and 0.0
     short = log(LEAST)

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from scipy.special import ndtri
 
-from nzc.types import AnyArray, Bools, Floats, FloatsPair, Ints
+from nzc.types import AnyArray, Bools, Floats, FloatsPair, Ints, OneOrMore
 
 _FIRST = 53  # how many bits of a draw the first stage knows
 _MORE = 1024  # and how many the second adds
@@ -63,12 +63,12 @@ class ExactGenerator(np.random.Generator):
         origin = scores.max(axis=1, keepdims=True)
         return self._decide(noise, scores, _largest, origin, factor[:, None]).astype(np.int64)
 
-    def at_least(self, noise: ExactNoise, statistic: Floats, threshold: Floats | float) -> Bools:
+    def at_least(self, noise: ExactNoise, statistic: Floats, threshold: OneOrMore) -> Bools:
         """Return whether statistic + noise ≥ threshold, elementwise."""
         origin = np.asarray(threshold, dtype=np.float64)[..., None]
         return self._decide(noise, statistic[..., None], _positive, origin).astype(bool)
 
-    def round_up(self, noise: ExactNoise, numbers: Floats | float) -> Floats:
+    def round_up(self, noise: ExactNoise, numbers: OneOrMore) -> Floats:
         """Return numbers + noise, rounded up to whole numbers.
 
         They are cut off at ±2^53, which float64 still knows apart.
@@ -80,8 +80,8 @@ class ExactGenerator(np.random.Generator):
         noise: ExactNoise,
         scores: Floats,
         verdict: _Verdict,
-        origin: Floats | float = 0.0,
-        factor: Floats | float = 1.0,
+        origin: OneOrMore = 0.0,
+        factor: OneOrMore = 1.0,
     ) -> Floats:
         """Return the verdicts on scores − origin + factor·noise, [...]; scores [..., numbers]."""
         shape = scores.shape[:-1]

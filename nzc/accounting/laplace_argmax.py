@@ -22,7 +22,7 @@ from nzc.accounting.dominating import (
     rounded,
 )
 from nzc.accounting.induction import Laws
-from nzc.types import Floats, FloatsPair
+from nzc.types import Floats, FloatsPair, OneOrMore
 
 LARGEST = 4.0  # larger h get another bound
 FAR = 1e-15  # what far pairs add to V per query (step 4)
@@ -31,7 +31,7 @@ _SMALL = 0.3  # up to this h the errors of cells follow from third derivatives a
 #: large d.
 _GRIDS = {_SMALL: (3.0, 22.0), 2.0: (6.0, 25.5), LARGEST: (10.0, 28.5)}
 #: A sum of terms scale·e^(shift + rate·s).
-_Sum = list[tuple[float, Floats | float, int]]
+_Sum = list[tuple[float, OneOrMore, int]]
 
 
 @lru_cache(maxsize=8)

@@ -13,7 +13,7 @@ import numpy as np
 
 from nzc.accounting.gaussian import gaussian
 from nzc.accounting.rdp import ORDERS, cks
-from nzc.types import Bools, Floats
+from nzc.types import Bools, Floats, OneOrMore
 from nzc.validation import positive
 
 
@@ -92,7 +92,7 @@ def count_filter(cost: Callable[[int], float], epsilon: float, queries: int) -> 
 
 
 def renyi_filter(
-    epsilon: float, delta: float, ask: Floats, answer: Floats, other: Floats | float = 0
+    epsilon: float, delta: float, ask: Floats, answer: Floats, other: OneOrMore = 0
 ) -> PrivacyFilter:
     """Return the filter for any noise, from Rényi costs [len(ORDERS)].
 

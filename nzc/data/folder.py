@@ -1,5 +1,6 @@
 """Your own images: a folder with a folder for each class, and one of images without a class."""
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
@@ -46,6 +47,32 @@ def _check_public(key: str, value: object) -> None:
         raise InputError(key, value, _PUBLIC)
 
 
+#: What is wrong with a file, by the name of the error.
+_ERRORS = {
+    "DecompressionBombError": "it has more than 179 million pixels; make it smaller, or cut tiles",
+    "FileNotFoundError": "it is a link, and no file is where it points; copy the image itself",
+    "PermissionError": "you may not read it",
+}
+#: What other files are, by how they begin; the first that fits counts.
+_KINDS = {
+    rb"\Z": "empty",
+    rb".{4}ftyp(hei|hev|mif|msf)": "HEIC or HEIF, which Pillow does not open",
+    rb".{4}ftypavi": "AVIF that Pillow does not open",
+    rb".{4}ftyp": "a video",
+    rb".{4}JXL |\xff\n": "JPEG XL, which Pillow does not open",
+    rb".{128}DICM": "DICOM, which Pillow does not open",
+    rb".{344}n[+i]1|\x1f\x8b": "NIfTI, or a file packed by gzip",
+    rb"PK": "a ZIP archive",
+    rb"%PDF": "PDF",
+    rb"\W*<(?!.{0,9}html).*?svg": "SVG, which Pillow does not open",
+    rb"\W*<": "a web page (HTML), or XML",
+    rb"[^\0-\x08\x0e-\x1f]+\Z": "text",
+    rb"II|MM": "damaged, or TIFF that Pillow does not open, such as a camera's raw file",
+    rb"\xff\xd8|\x89PNG|GIF8|RIFF|BM": "cut short or damaged",
+    rb"": "damaged, or no image",
+}
+
+
 class ImageFile(NamedTuple):
     """A file, its class, and its name below the folder that `key` gives: CLASS/IMAGE, or a path."""
 
@@ -53,6 +80,9 @@ class ImageFile(NamedTuple):
     path: Path
     label: int
     name: str
+
+
+Images = list[ImageFile]
 
 
 @dataclass(frozen=True)
@@ -143,7 +173,7 @@ class Folder(Dataset):
         others = [Path(folder).resolve() for folder in given if isinstance(folder, str)]
         return [path for path in _listed(root) if path.is_dir() and path.resolve() not in others]
 
-    def _labelled(self, key: Literal["path", "test"]) -> list[ImageFile]:
+    def _labelled(self, key: Literal["path", "test"]) -> Images:
         """Return the images of all classes, by file name.
 
         InputError: a folder is no class, or has folders.
@@ -162,7 +192,7 @@ class Folder(Dataset):
             raise self.refused(key, f"{wanted}; there are none")
         return sorted(files, key=lambda file: (file.path.name, file.label))
 
-    def _unlabelled(self, public: str) -> list[ImageFile]:
+    def _unlabelled(self, public: str) -> Images:
         """Return the images in the folder `public` and in folders below it, by their path."""
         files = []
         for name in glob("**", root_dir=public, recursive=True):
@@ -173,14 +203,14 @@ class Folder(Dataset):
             raise self.refused("public", f"{_PUBLIC}; there is no image in it")
         return sorted(files, key=attrgetter("path"))
 
-    def _without(self, private: list[ImageFile], others: list[ImageFile]) -> list[ImageFile]:
+    def _without(self, private: Images, others: Images) -> Images:
         """Return the private images that `overlap` keeps. Equal bytes make equal images."""
         digests = list(map(digest_of, _each(private, "path")))
         shown = map(digest_of, _each(others, "path"))
         dropped = to_drop(digests, shown, "bytes of image files", self.overlap)
         return list(compress(private, ~np.isin(digests, [*dropped])))
 
-    def _images(self, files: list[ImageFile], shape: tuple[int, ...]) -> Iterator[AnyArray]:
+    def _images(self, files: Images, shape: tuple[int, ...]) -> Iterator[AnyArray]:
         """Yield each image, uint8 [1, channels, height, width]. InputError: their shapes differ."""
         yield np.empty((0, *shape), np.uint8)  # there may be no files
         for file in files:
@@ -209,24 +239,33 @@ class Folder(Dataset):
             with catch_warnings(action="ignore"), Image.open(file.path) as opened:
                 return as_bytes(opened, self.grey, self.range)
         except Exception as error:  # Pillow's decoders raise many types, which name the file
-            why = error if isinstance(error, ImageError) else "it is damaged, or no image"
             folder = file.path.parent
             number = 1 + _listed(folder).index(file.path)  # the name may identify a person
+            why = _ERRORS.get(type(error).__name__) or _why(file.path, error)
             place = f"number {number} of {folder.name}, by name, is not one: {why}"
             allowed = f"must hold nothing but images; {place}"
             raise self.refused(file.key, allowed) from None
 
 
-def _each(files: list[ImageFile], attribute: str) -> AnyArray:
+def _why(path: Path, error: Exception) -> object:
+    """Return why a file is no image, and what to do."""
+    if isinstance(error, ImageError):
+        return error
+    start = path.read_bytes()[:512]
+    kinds = [kind for begins, kind in _KINDS.items() if re.match(b"(?is)" + begins, start)]
+    return f"it is {kinds[0]}; save the image as JPEG or PNG, or copy it anew"
+
+
+def _each(files: Images, attribute: str) -> AnyArray:
     """Return an attribute of each file, [files]."""
     return np.array(list(map(attrgetter(attribute), files)), dtype=object)
 
 
-def _keys(files: list[ImageFile]) -> Ints:
+def _keys(files: Images) -> Ints:
     return keys_of(_each(files, "path.name"))
 
 
-def _labels(files: list[ImageFile]) -> Ints:
+def _labels(files: Images) -> Ints:
     return _each(files, "label").astype(np.int64)
 
 

@@ -27,6 +27,7 @@ _FEW = 20
 #: What to type where images have other values.
 TYPE_RANGE = "type the values of black and white in your files, such as 'dataset.range=[0,4095]'"
 _REMEDY = "save it as 8-bit grey or RGB"
+Levels = Sequence[float]  # values of black and white
 _AT_ONCE = 1000  # rows that are float64 at a time
 
 
@@ -48,7 +49,7 @@ def _check_range(key: str, value: object) -> None:
 Range = Annotated[list[int | float] | None, checked(_check_range)]
 
 
-def as_bytes(opened: "Image", grey: bool, levels: Sequence[float] | None = None) -> "Image":
+def as_bytes(opened: "Image", grey: bool, levels: Levels | None = None) -> "Image":
     """Return the picture of an opened file upright in mode L or RGB: transparency lies on white.
 
     levels  values of black and white in the file; others become black or white. None: those of its
@@ -71,7 +72,7 @@ def as_bytes(opened: "Image", grey: bool, levels: Sequence[float] | None = None)
     return _rescaled(image, levels)
 
 
-def _check_picture(opened: "Image", levels: Sequence[float] | None) -> None:
+def _check_picture(opened: "Image", levels: Levels | None) -> None:
     """Raise ImageError unless a file has one picture, in a range that is known."""
     if levels is None and opened.mode in _ANY_RANGE:
         why = f"nzc does not know the range of its mode, {opened.mode}"
@@ -82,7 +83,7 @@ def _check_picture(opened: "Image", levels: Sequence[float] | None) -> None:
         raise ImageError("it has several frames or pages; save each as a file of its own")
 
 
-def _rescaled(image: "Image", levels: Sequence[float]) -> "Image":
+def _rescaled(image: "Image", levels: Levels) -> "Image":
     from PIL import Image
 
     values = np.asarray(image, np.float64)
@@ -91,7 +92,7 @@ def _rescaled(image: "Image", levels: Sequence[float]) -> "Image":
     return Image.fromarray((255 * _shares(values, levels)).round().astype(np.uint8))
 
 
-def _shares(values: Any, levels: Sequence[float]) -> Any:
+def _shares(values: Any, levels: Levels) -> Any:
     """Return float64 values of an array or tensor as shares of white, from 0 to 1."""
     black, white = levels
     return ((values - black) / (white - black)).clip(0, 1)
@@ -144,7 +145,7 @@ class Pixels:
     alpha: bool
 
     @classmethod
-    def of(cls, public: AnyArray, levels: Sequence[float] | None, alpha: bool) -> "Pixels | None":
+    def of(cls, public: AnyArray, levels: Levels | None, alpha: bool) -> "Pixels | None":
         """Return what turns rows like the public ones [rows, ...] into images; None: features.
 
         levels  None: bytes are from 0 to 255, and rows with the shape of images from 0 to 1, if all

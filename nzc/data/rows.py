@@ -16,7 +16,7 @@ from typing import IO, Any
 
 import numpy as np
 
-from nzc.types import AnyArray, Ints
+from nzc.types import AnyArray, Ints, Tree
 from nzc.validation import InputError
 
 #: The most bytes of a block of rows. It has a multiple of _EVEN rows, if so many fit: a network
@@ -140,12 +140,12 @@ def load_array(path: str, key: str, name: str = "it", lazily: bool = False) -> A
     return array
 
 
-def load_arrays(path: str, names: Sequence[str]) -> dict[str, Any]:
+def load_arrays(path: str, names: Sequence[str]) -> Tree:
     """Return those arrays of an .npz file, or of a folder of .npy files, that have these names.
 
     x of a folder stays in its file: FileRows.
     """
-    arrays: dict[str, Any] = {}
+    arrays: Tree = {}
     if os.path.isdir(path):
         for name in names:
             file = os.path.join(path, f"{name}.npy")

@@ -26,7 +26,7 @@ from nzc.accounting.cost import Cost
 from nzc.accounting.data_independent import WorstCaseCost
 from nzc.accounting.rdp import ORDERS
 from nzc.labeling.ledger_entry import RELEASE, LedgerEntry, total_epsilon
-from nzc.types import Floats
+from nzc.types import Floats, Tree
 from nzc.validation import InputError
 
 _TABLES = """
@@ -215,7 +215,7 @@ class Ledger:
                 drawn = "DELETE FROM draws WHERE dataset = ? AND question = ?"
                 connection.execute(drawn, (dataset, question))
 
-    def run(self, run: str) -> tuple[str, dict[str, Any], list[LedgerEntry]] | None:
+    def run(self, run: str) -> tuple[str, Tree, list[LedgerEntry]] | None:
         """Return dataset and facts of a finished run, and those of its entries that are stored;
         None: it is unknown.
         """
@@ -223,7 +223,7 @@ class Ledger:
         if not rows:
             return None
         dataset, text = rows[0]
-        facts: dict[str, Any] = json.loads(text)
+        facts: Tree = json.loads(text)
         own = facts["entries"]
         together = self.entries(dataset)
         entries = [entry for entry in together if entry.dataset == dataset and entry.key in own]

@@ -7,7 +7,7 @@ from inspect import signature
 from typing import TYPE_CHECKING, Annotated, Any
 
 from nzc.settings import checked
-from nzc.types import AnyArray
+from nzc.types import AnyArray, Shape
 from nzc.validation import InputError, in_a_line, one_of
 
 if TYPE_CHECKING:
@@ -34,9 +34,7 @@ def check(key: str, network: object) -> None:
 Network = Annotated[str | Callable[..., Any], checked(check)]
 
 
-def build(
-    network: Network, shape: tuple[int, ...], classes: int, unlabeled: bool = False
-) -> "nn.Module":
+def build(network: Network, shape: Shape, classes: int, unlabeled: bool = False) -> "nn.Module":
     """Return a network for rows of `shape`, giving logits [rows, classes].
 
     unlabeled  whether it also learns from rows without labels
@@ -53,7 +51,7 @@ def build(
 
 
 def require_fit(
-    network: Network | None, shape: tuple[int, ...], classes: int, unlabeled: bool = False
+    network: Network | None, shape: Shape, classes: int, unlabeled: bool = False
 ) -> None:
     """Raise InputError unless the network maps rows of `shape` to logits [rows, classes].
 

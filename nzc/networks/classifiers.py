@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from nzc.data.images import is_image
+from nzc.types import Shape
 
 #: Layers that draw from torch's global generator while training.
 DROPOUT = (
@@ -20,13 +21,13 @@ DROPOUT = (
 )
 
 
-def size_after(body: nn.Module, shape: tuple[int, ...]) -> int:
+def size_after(body: nn.Module, shape: Shape) -> int:
     """Return how many numbers `body` makes of one row of `shape`."""
     with torch.no_grad():
         return int(body(torch.zeros(1, *shape)).numel())
 
 
-def _with_head(body: nn.Module, shape: tuple[int, ...], hidden: int, classes: int) -> nn.Module:
+def _with_head(body: nn.Module, shape: Shape, hidden: int, classes: int) -> nn.Module:
     units = nn.Linear(size_after(body, shape), hidden)
     return nn.Sequential(body, nn.Flatten(), units, nn.ReLU(), nn.Linear(hidden, classes))
 
@@ -41,7 +42,7 @@ class GlobalAverage(nn.Module):
         return x.mean((-2, -1))
 
 
-def auto(shape: tuple[int, ...], classes: int, unlabeled: bool) -> nn.Module:
+def auto(shape: Shape, classes: int, unlabeled: bool) -> nn.Module:
     """For any rows: `mlp`, but for images of 16 × 16 pixels or more `cnn`.
 
     It is `cnn_bn` for images if it learns without labels.
@@ -53,13 +54,13 @@ def auto(shape: tuple[int, ...], classes: int, unlabeled: bool) -> nn.Module:
     return cnn(shape, classes)
 
 
-def mlp(shape: tuple[int, ...], classes: int) -> nn.Module:
+def mlp(shape: Shape, classes: int) -> nn.Module:
     """For small images and tables: any shape, flattened → 128 → classes."""
     hidden = nn.Linear(prod(shape), 128)
     return nn.Sequential(nn.Flatten(), hidden, nn.ReLU(), nn.Linear(128, classes))
 
 
-def cnn(shape: tuple[int, ...], classes: int) -> nn.Module:
+def cnn(shape: Shape, classes: int) -> nn.Module:
     """For images of about 28 × 28: 5 × 5 convolutions (16, 32), max-pooled; 64 hidden units."""
     body = nn.Sequential(  # pooling before ReLU saves work
         *(nn.Conv2d(shape[0], 16, 5), nn.MaxPool2d(2), nn.ReLU()),
@@ -68,7 +69,7 @@ def cnn(shape: tuple[int, ...], classes: int) -> nn.Module:
     return _with_head(body, shape, 64, classes)
 
 
-def cnn_bn(shape: tuple[int, ...], classes: int) -> nn.Module:
+def cnn_bn(shape: Shape, classes: int) -> nn.Module:
     """For image students that also learn without labels: convolutions (16, 32, 64), max-pooled.
 
     Batch normalisation learns in fewer steps. The head sees positions on the image, which suits
@@ -83,7 +84,7 @@ def cnn_bn(shape: tuple[int, ...], classes: int) -> nn.Module:
     return network.extend([nn.Flatten(), nn.Linear(64 * places, classes)])
 
 
-def pate_cnn(shape: tuple[int, ...], classes: int) -> nn.Module:
+def pate_cnn(shape: Shape, classes: int) -> nn.Module:
     """The teacher of PATE 2017 (section 3), without local response normalisation."""
     body = nn.Sequential(
         *(nn.Conv2d(shape[0], 64, 5, padding=2), nn.MaxPool2d(3, 2, padding=1), nn.ReLU()),
@@ -93,7 +94,7 @@ def pate_cnn(shape: tuple[int, ...], classes: int) -> nn.Module:
 
 
 def conv_small(
-    shape: tuple[int, ...],
+    shape: Shape,
     classes: int,
     widths: tuple[int, int, int, int, int] = (64, 128, 128, 128, 128),
 ) -> nn.Module:
@@ -158,7 +159,7 @@ class _Unit(nn.Module):
         return torch.add(self.conv2(F.leaky_relu(self.norm2(self.conv1(active)), 0.1)), shortcut)
 
 
-def resnet32(shape: tuple[int, ...], classes: int) -> nn.Module:
+def resnet32(shape: Shape, classes: int) -> nn.Module:
     """ResNet-32 with leaky ReLU 0.1, the Glyph teacher of Scalable PATE 2018 (section 4.1).
 
     It has 0.46 million parameters.

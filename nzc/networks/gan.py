@@ -12,6 +12,7 @@ from torch.nn import functional as F
 
 from nzc.data.images import is_image
 from nzc.networks.classifiers import GlobalAverage, cnn_bn, size_after
+from nzc.types import Shape
 
 LATENT = 100  # how many uniform numbers from 0 to 1 a generator turns into one row
 
@@ -71,13 +72,13 @@ def _with_norm(gain: float | Tensor, weight: Tensor) -> Tensor:
     return weight * scale.view(-1, *[1] * (weight.ndim - 1))
 
 
-def gan(shape: tuple[int, ...], classes: int) -> nn.Module:
+def gan(shape: Shape, classes: int) -> nn.Module:
     """The discriminator that suits the shape: for colour images, for grey ones, or for others."""
     makers = {"gan_mlp": gan_mlp, "gan_cnn": gan_cnn, "gan_conv": gan_conv}
     return makers[_suiting(shape)](shape, classes)
 
 
-def generator(network: object, shape: tuple[int, ...]) -> nn.Module:
+def generator(network: object, shape: Shape) -> nn.Module:
     """Return a new generator against `network`: its own, or the one that suits the shape."""
     # Perceptrons draw rough images, which a discriminator with convolutions soon recognises without
     # fail.
@@ -87,7 +88,7 @@ def generator(network: object, shape: tuple[int, ...]) -> nn.Module:
     return made.to(memory_format=torch.channels_last)
 
 
-def _suiting(shape: tuple[int, ...]) -> str:
+def _suiting(shape: Shape) -> str:
     """Return the pair that suits the shape: perceptrons for images below 16 × 16 pixels too."""
     if not is_image(shape, 16):
         return "gan_mlp"
@@ -96,7 +97,7 @@ def _suiting(shape: tuple[int, ...]) -> str:
     return "gan_conv"
 
 
-def gan_mlp(shape: tuple[int, ...], classes: int) -> nn.Module:
+def gan_mlp(shape: Shape, classes: int) -> nn.Module:
     """The paper's for MNIST: any shape, flattened → 1000, 500, 250, 250, 250 → classes."""
     network = nn.Sequential(nn.Flatten(), AddNoise(0.3))
     for inputs, outputs in pairwise((prod(shape), 1000, 500, 250, 250, 250)):
@@ -104,7 +105,7 @@ def gan_mlp(shape: tuple[int, ...], classes: int) -> nn.Module:
     return network.append(WeightNormLinear(250, classes, None))
 
 
-def gan_cnn(shape: tuple[int, ...], classes: int) -> nn.Module:
+def gan_cnn(shape: Shape, classes: int) -> nn.Module:
     """For grey images of about 28 × 28 pixels: one core trains it in minutes."""
     first = WeightNormConv2d(shape[0], 16, 5, 0, stride=2, padding=2)
     second = WeightNormConv2d(16, 32, 3, 0, stride=2, padding=1)
@@ -115,7 +116,7 @@ def gan_cnn(shape: tuple[int, ...], classes: int) -> nn.Module:
     return network
 
 
-def gan_conv(shape: tuple[int, ...], classes: int) -> nn.Module:
+def gan_conv(shape: Shape, classes: int) -> nn.Module:
     """The paper's for SVHN."""
 
     def layer(
@@ -137,7 +138,7 @@ def gan_conv(shape: tuple[int, ...], classes: int) -> nn.Module:
 gan_conv_small = cnn_bn  # for colour images without a GPU
 
 
-def _perceptrons(shape: tuple[int, ...]) -> nn.Module:
+def _perceptrons(shape: Shape) -> nn.Module:
     """500, 500 (softplus, batch-normalised) → the row."""
     network = nn.Sequential()
     for inputs in (LATENT, 500):
@@ -155,7 +156,7 @@ class _Crop(nn.Module):
         return x[..., : self.height, : self.width]
 
 
-def _transposed(shape: tuple[int, ...], maps: int) -> nn.Module:
+def _transposed(shape: Shape, maps: int) -> nn.Module:
     """Maps of about 4 × 4, doubled by 5 × 5 transposed convolutions.
 
     At 32 × 32 and 128 `maps` it is the paper's.

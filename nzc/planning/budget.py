@@ -13,7 +13,7 @@ from nzc.mechanisms.presets import GNMax, LNMax
 from nzc.planning.advice import ENOUGH, doubts
 from nzc.planning.expected import AGREEMENT, expected, histograms, vote_shares
 from nzc.types import Floats, Ints
-from nzc.validation import InputError, between_0_and_1, positive, share, whole
+from nzc.validation import InputError, between_0_and_1, keep, positive, share, whole
 
 QUERIES = (10, 20, 50, 100, 200, 500, 1000)  # numbers of queries that are compared by default
 #: Runs of gnmax that are so good by the quick bound may be good by the precise one.
@@ -64,12 +64,9 @@ class Plan:
     records: int | None = None
 
     def __post_init__(self) -> None:
-        whole("teachers", self.teachers, 1, 2**31)
-        whole("classes", self.classes, 2, 1_000)
-        positive("epsilon", self.epsilon)
-        positive("agreement", self.agreement)
-        share("agreement", self.agreement)
-        between_0_and_1("delta", self.delta)
+        keep(self, epsilon=positive, agreement=positive, delta=between_0_and_1)
+        keep(self, agreement=share, teachers=partial(whole, at_least=1, at_most=2**31))
+        keep(self, classes=partial(whole, at_least=2, at_most=1_000))
         for queries in self.queries:
             whole("queries", queries, 1, 100_000)
         if self.records is not None:

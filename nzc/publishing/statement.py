@@ -15,6 +15,7 @@ from nzc.labeling.totals import Total
 from nzc.runs.formatting import number, short_mechanism
 from nzc.runs.layout import LABELS, STUDENT_INPUT
 from nzc.runs.summary import contributors
+from nzc.types import Tree
 
 #: The keys of result.json that are published as they are.
 _FACTS = (
@@ -24,7 +25,7 @@ _FACTS = (
 
 
 def statement(
-    result: dict[str, Any],
+    result: Tree,
     budget: float | None,
     released: Mapping[str, bytes],
     name: str,
@@ -60,7 +61,7 @@ def statement(
     return {"privacy.json": f"{record}\n", "README.md": readme}
 
 
-def _facts(result: dict[str, Any], name: str, total: Total) -> dict[str, Any]:
+def _facts(result: Tree, name: str, total: Total) -> Tree:
     """Return privacy.json."""
     epsilon = result["epsilon"]
     count = result["teachers"]["count"]

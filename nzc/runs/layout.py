@@ -9,6 +9,7 @@ from omegaconf import OmegaConf
 
 from nzc.runs import resolvers  # noqa: F401 - stored configurations contain them
 from nzc.storage.files import digest_of, make_own
+from nzc.types import Tree
 from nzc.validation import masked, masked_tree
 
 #: The folder in that of a run with the configuration that Hydra composed.
@@ -55,14 +56,14 @@ RUN_FILES = (
 RUN_FIGURES = ("gaps", "cost", "confusion")
 
 
-def with_infinity(record: dict[str, Any]) -> dict[str, Any]:
+def with_infinity(record: Tree) -> Tree:
     """Return a JSON object with "inf" as a float."""
     return {key: math.inf if value == "inf" else value for key, value in record.items()}
 
 
-def flatten(record: dict[str, Any], prefix: str = "") -> dict[str, Any]:
+def flatten(record: Tree, prefix: str = "") -> Tree:
     """Return a nested record by dotted keys."""
-    flat: dict[str, Any] = {}
+    flat: Tree = {}
     for key, value in record.items():
         if isinstance(value, dict):
             flat |= flatten(value, f"{prefix}{key}.")

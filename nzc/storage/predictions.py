@@ -10,14 +10,13 @@ from dataclasses import dataclass
 from hashlib import sha256
 from io import BytesIO
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from filelock import FileLock, Timeout
 
 from nzc.saying import say
 from nzc.storage.files import make_own, refresh, write_private
-from nzc.types import AnyArray
+from nzc.types import AnyArray, Tree
 
 #: What is in a store beside its marker, and the names of entries: nothing else is listed or
 #: removed.
@@ -30,7 +29,7 @@ class Entry:
     """One set of stored predictions: KEY.npz, or the folder KEY.work of teachers under way."""
 
     path: Path
-    request: dict[str, Any]
+    request: Tree
     bytes: int
     days: float  # since it was written
 
@@ -56,11 +55,11 @@ class PredictionStore:
             self.ledger = Path(ledger).absolute()
         self._folder = self.root / "predictions"
 
-    def has(self, request: dict[str, Any]) -> bool:
+    def has(self, request: Tree) -> bool:
         """Return whether there are predictions for `request`."""
         return self._paths(request)[0].is_file()
 
-    def fetch(self, request: dict[str, Any], train: Callable[[Path], AnyArray]) -> AnyArray:
+    def fetch(self, request: Tree, train: Callable[[Path], AnyArray]) -> AnyArray:
         """Return the predictions for `request`; one process at a time computes missing ones.
 
         `train(folder)` computes them. What it leaves unfinished in `folder` survives a kill, and is
@@ -80,7 +79,7 @@ class PredictionStore:
             shutil.rmtree(work, ignore_errors=True)  # or its writer was killed after `save`
             return stored["predictions"]
 
-    def train_worker(self, request: dict[str, Any], train: Callable[[Path], object]) -> None:
+    def train_worker(self, request: Tree, train: Callable[[Path], object]) -> None:
         """On a worker node: train a share of the teachers; the first node has the lock."""
         path, work = self._paths(request)
         self._make()  # this node may be the first to come
@@ -112,7 +111,7 @@ class PredictionStore:
         make_own(self.root)
         self._folder.mkdir(mode=0o700, exist_ok=True)
 
-    def _paths(self, request: dict[str, Any]) -> tuple[Path, Path]:
+    def _paths(self, request: Tree) -> tuple[Path, Path]:
         key = sha256(json.dumps(request, sort_keys=True).encode()).hexdigest()[:20]
         return self._folder / f"{key}.npz", self._folder / f"{key}.work"
 

@@ -23,6 +23,7 @@ from nzc.runs.layout import LEARNING_CURVES, LOCK, RECORD
 from nzc.saying import say
 from nzc.storage.files import write_private
 from nzc.tracking.settings import MLflow
+from nzc.types import Tree
 from nzc.validation import InputError, in_a_line, masked
 
 #: A run that takes fewer seconds is sent at its end only: importing MLflow would slow it down.
@@ -171,7 +172,7 @@ def cause(error: BaseException) -> str:
     return in_a_line(str(error).rpartition("(Caused by ")[2], 200)
 
 
-def read_record(folder: Path) -> dict[str, Any]:
+def read_record(folder: Path) -> Tree:
     """Return the content of tracking.json; empty where there is none."""
     path = folder / RECORD
     if not path.is_file():
@@ -194,14 +195,14 @@ def _sent_later(folder: Path) -> AbstractContextManager[None]:
     return _outage(f"{folder} could not be tracked", ": `nzc sync` sends it later")
 
 
-def _write(folder: Path, values: Mapping[str, Any]) -> dict[str, Any]:
+def _write(folder: Path, values: Mapping[str, Any]) -> Tree:
     """Change values of tracking.json, and return all of them."""
     record = {**read_record(folder), **values}
     write_private(folder / RECORD, json.dumps(record))
     return record
 
 
-def _open(folder: Path, tracker: MLflow) -> dict[str, Any]:
+def _open(folder: Path, tracker: MLflow) -> Tree:
     """Open or find the run recorded in `folder`, below that of its sweep; return its record."""
     record = read_record(folder)
     parent = read_record(folder / record["sweep"]) if record["sweep"] else {}

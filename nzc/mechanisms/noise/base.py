@@ -13,14 +13,13 @@ from scipy.special import logsumexp
 from nzc.accounting.data_dependent import DataDependentBound
 from nzc.accounting.data_independent import UNBOUNDED, Release, WorstCaseCost, pure_cost
 from nzc.accounting.exact_noise import ExactGenerator, ExactNoise, StandardLaw
-from nzc.types import Floats, Ints
+from nzc.types import Floats, Ints, OneOrMore, Shape
 from nzc.validation import InputError, keep, positive
 
 __all__ = ["NoNoise", "Noise"]
 
 #: Smaller log-probabilities become −inf. It is far below `exact.IMPOSSIBLE`: ratios stay finite.
 DEEPEST = -1000.0
-Shape = tuple[int, ...]
 
 
 class Noise(ABC):
@@ -133,7 +132,7 @@ def require_total(noise: Noise, log_p: Floats, copies: Floats | None = None) -> 
         raise InputError("noise", noise, allowed)
 
 
-def complete(log_p: Floats, copies: Floats | float = 1.0) -> Floats:
+def complete(log_p: Floats, copies: OneOrMore = 1.0) -> Floats:
     """Return the law [..., outcomes], each for `copies`, with the likeliest as 1 − Σ others.
 
     What is below DEEPEST becomes −inf.

@@ -6,7 +6,7 @@ import numpy as np
 from scipy.special import logsumexp
 
 from nzc.mechanisms.noise.base import Noise, complete, require_total
-from nzc.types import Floats, FloatsPair
+from nzc.types import Floats, FloatsPair, OneOrMore
 
 __all__ = ["ContinuousNoise"]
 
@@ -58,7 +58,7 @@ class ContinuousNoise(Noise):
         sorted_edges = np.sort(np.concatenate(edges, axis=1), axis=1)
         return panels(sorted_edges[:, :-1], np.diff(sorted_edges), _X, _W)
 
-    def leads(self, scores: Floats, scale: Floats | float = 1.0) -> Floats:
+    def leads(self, scores: Floats, scale: OneOrMore = 1.0) -> Floats:
         """Return standardised scores minus the largest of their row."""
         behind = scores - scores.max(axis=1, keepdims=True)
         return np.maximum(behind / (self.unit * scale), -self.reach)

@@ -9,8 +9,8 @@ from numpy.random import Generator
 from nzc.accounting.data_independent import WorstCaseCost
 from nzc.accounting.exact_noise import EXPONENTIAL
 from nzc.accounting.kinds import Hint, Kind
-from nzc.mechanisms.noise.base import ScaledNoise, Shape, complete
-from nzc.types import Floats
+from nzc.mechanisms.noise.base import ScaledNoise, complete
+from nzc.types import Floats, Shape
 
 __all__ = ["ExponentialNoise"]
 

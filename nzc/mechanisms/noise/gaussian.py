@@ -12,9 +12,8 @@ from nzc.accounting.data_dependent import DataDependentBound, gaussian_bound
 from nzc.accounting.data_independent import WorstCaseCost, gaussian_cost
 from nzc.accounting.exact_noise import NORMAL, ExactNoise
 from nzc.accounting.kinds import Hint, Kind
-from nzc.mechanisms.noise.base import Shape
 from nzc.mechanisms.noise.continuous import ContinuousNoise
-from nzc.types import Floats, FloatsPair
+from nzc.types import Floats, FloatsPair, Shape
 from nzc.validation import keep, positive
 
 __all__ = ["GaussianNoise"]

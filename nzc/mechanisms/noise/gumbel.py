@@ -8,8 +8,8 @@ from scipy.special import log_softmax
 
 from nzc.accounting.data_independent import WorstCaseCost, bounded_range_cost
 from nzc.accounting.exact_noise import GUMBEL
-from nzc.mechanisms.noise.base import ScaledNoise, Shape, complete
-from nzc.types import Floats
+from nzc.mechanisms.noise.base import ScaledNoise, complete
+from nzc.types import Floats, Shape
 
 __all__ = ["GumbelNoise"]
 

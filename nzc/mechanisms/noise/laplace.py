@@ -10,9 +10,9 @@ from nzc.accounting.data_dependent import DataDependentBound, laplace_bound
 from nzc.accounting.data_independent import WorstCaseCost, pure_cost
 from nzc.accounting.exact_noise import LAPLACE
 from nzc.accounting.kinds import Hint, Kind
-from nzc.mechanisms.noise.base import ScaledNoise, Shape
+from nzc.mechanisms.noise.base import ScaledNoise
 from nzc.mechanisms.noise.continuous import ContinuousNoise, panels
-from nzc.types import Floats, FloatsPair
+from nzc.types import Floats, FloatsPair, Shape
 
 __all__ = ["LaplaceNoise"]
 
