@@ -107,7 +107,16 @@ def whole(key: str, value: Any, at_least: int, at_most: int | None = None, unit:
 def keep(part: object, **checks: Check) -> None:
     """Check fields of a frozen dataclass, and make them numbers of Python's own."""
     for name, check in checks.items():
-        object.__setattr__(part, name, check(name, getattr(part, name)))
+        object.__setattr__(part, name, check(name, typed(getattr(part, name))))
+
+
+def typed(value: Any) -> Any:
+    """Return the number that a text is, as of ${oc.env:NAME}; other values stay as they are."""
+    if isinstance(value, str):
+        for kind in (int, float):
+            with suppress(ValueError):
+                return kind(value)
+    return value
 
 
 def generator(rng: Any) -> Any:

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 NAMED = 3
 #: The key of the recall of a class is this and the class's name.
 RECALL = "metrics.recall."
+Shares = dict[str, float | None]  # by name; None: it is not known
 
 
 @dataclass(frozen=True, repr=False)
@@ -85,12 +86,12 @@ class Metrics:
         "balanced accuracy", lambda answers: answers.recall[answers.counts > 0].mean()
     )
     auc: float | None = _measured("AUC", lambda answers: answers.ranked("roc_auc_score"))
-    recall: dict[str, float | None] = field(default_factory=dict)
+    recall: Shares = field(default_factory=dict)
     average_precision: float | None = _measured(
         "average precision", lambda answers: answers.ranked("average_precision_score")
     )
     agreement: float | None = _measured("agreement with released labels", None)
-    own: dict[str, float | None] = field(default_factory=dict)
+    own: Shares = field(default_factory=dict)
 
     @classmethod
     def of(
@@ -114,7 +115,7 @@ class Metrics:
             value = measure and measure(answers)
             if value is not None:
                 values[part.name] = float(value)
-        recall: dict[str, float | None] = dict.fromkeys(names)
+        recall: Shares = dict.fromkeys(names)
         for at in map(int, np.flatnonzero(answers.counts)):
             recall[names[at]] = float(answers.recall[at])
         return cls(recall=recall, **values)
@@ -129,7 +130,7 @@ class Metrics:
     def as_dict(self) -> dict[str, Any]:
         """Return the section `metrics` of result.json."""
         record = asdict(self)
-        own: dict[str, float | None] = record.pop("own")
+        own: Shares = record.pop("own")
         return record | own
 
     @property

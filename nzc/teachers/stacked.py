@@ -17,7 +17,7 @@ from torch.overrides import TorchFunctionMode
 
 from nzc.data.augment import RowWise
 from nzc.networks import as_input
-from nzc.teachers.teacher import Teacher
+from nzc.teachers.teacher import Batch, Teacher
 
 
 class Stacked:
@@ -57,7 +57,7 @@ class Stacked:
             self.step_losses(x, y).sum().backward()
             self.first.step()
 
-    def batches(self) -> Iterator[tuple[Tensor, Tensor]]:
+    def batches(self) -> Iterator[Batch]:
         """Yield the batches of one pass, x [teachers, rows, ...] and y [teachers, rows].
 
         They are those of `draw_pass`.
@@ -71,9 +71,7 @@ class Stacked:
             x, y = map(torch.stack, zip(*passes, strict=True))
             yield from zip(x.split(size, dim=1), y.split(size, dim=1), strict=True)
 
-    def _row_wise_batches(
-        self, augment: RowWise | None, size: int
-    ) -> Iterator[tuple[Tensor, Tensor]]:
+    def _row_wise_batches(self, augment: RowWise | None, size: int) -> Iterator[Batch]:
         """Yield the batches of a pass; each is augmented in one call for all teachers."""
         if augment is not None and not augment.takes(self.x.shape[1:]):
             augment = None

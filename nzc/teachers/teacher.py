@@ -15,6 +15,7 @@ from nzc.networks import as_input
 from nzc.networks.classifiers import DROPOUT
 from nzc.teachers.sharded import EnsembleSettings
 
+Batch = tuple[Tensor, Tensor]  # rows and their labels
 #: Rows of a teacher that are drawn together.
 _AHEAD = 500
 #: Multiplications of a step, below which the work around it takes longer than the step.
@@ -41,7 +42,7 @@ class Teacher:
         self.x = as_input(x.to(device))
         self.y = y.to(device)
         self.rows = len(y) if rows is None else rows
-        self.drawn = list[tuple[Tensor, Tensor]]()  # the rows of passes to come
+        self.drawn = list[Batch]()  # the rows of passes to come
         state = np.random.SeedSequence([settings.seed, number]).generate_state(1, np.uint64)
         seed = int(state[0] >> 1)
         self.rng = torch.Generator().manual_seed(seed)
@@ -66,13 +67,13 @@ class Teacher:
         weights = sum(weight.numel() for weight in self.network.parameters())
         return weights * min(self.rows, self.settings.batch_size) < _SMALL
 
-    def draw_pass(self) -> tuple[Tensor, Tensor]:
+    def draw_pass(self) -> Batch:
         """Return the rows of one pass, in random order and augmented."""
         if not self.drawn:
             self.drawn = self._draw_passes()
         return self.drawn.pop(0)
 
-    def _draw_passes(self) -> list[tuple[Tensor, Tensor]]:
+    def _draw_passes(self) -> list[Batch]:
         """Return the rows of the next pass, or of several: a call costs more than few rows.
 
         Several are drawn only where augmentation and dropout draw the same numbers then.
