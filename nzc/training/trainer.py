@@ -9,6 +9,7 @@ from datetime import timedelta
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from nzc.types import Tree
 from nzc.validation import InputError, in_a_line, not_negative, one_of, whole
 
 if TYPE_CHECKING:
@@ -103,12 +104,12 @@ class TrainerSettings:
         return self.options.get("deterministic") or False
 
     @property
-    def own(self) -> dict[str, Any]:
+    def own(self) -> Tree:
         """The options of student and representation alone."""
         return {name: value for name, value in self.options.items() if name not in _OF_TEACHERS}
 
     @property
-    def learning(self) -> dict[str, Any]:
+    def learning(self) -> Tree:
         """Those of them that can change what a representation learns."""
         return {name: value for name, value in self.own.items() if name not in _ONLY_SHOW}
 
@@ -192,7 +193,7 @@ class TrainerSettings:
             self._trainer(**{name: value})
         self._trainer(**own, **callbacks)
 
-    def _own_options(self) -> dict[str, Any]:
+    def _own_options(self) -> Tree:
         """Return the options of student and representation alone, for one fit.
 
         The callbacks are copies: each fit begins with the state that the settings describe.
