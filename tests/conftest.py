@@ -46,6 +46,9 @@ VOTES = ["teachers=votes", "dataset=none", "student=none", "trainer.progress=fal
 FILE = [*VOTES, "teachers.path=votes.npy"]
 
 
+parametrize = pytest.mark.parametrize
+
+
 class Ran(NamedTuple):
     """How a command ended: exit code, what it said, and the results it left."""
 

@@ -5,13 +5,14 @@ import os
 import signal
 import subprocess
 import sys
+from fractions import Fraction
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from conftest import TEACHERS
+from conftest import TEACHERS, parametrize
 from conftest import VOTES as VOTES_FILE
 from hydra.core.config_store import ConfigStore
 from hydra.core.global_hydra import GlobalHydra
@@ -143,7 +144,7 @@ main()
 SHOWN = [*VOTES_FILE, "teachers.path=votes.npy", "queries=2", "tracking=mlflow", "figures=true"]
 
 
-@pytest.mark.parametrize(
+@parametrize(
     ("words", "says", "slow"),
     [(["--help"], "nzc", {"numpy"}), (SHOWN, "none · gnmax", {"pandas"})],
     ids=["help", "table"],
@@ -175,9 +176,45 @@ def test_lists_are_votes_and_costs_add() -> None:
     twice = mechanism.cost([*VOTES, *VOTES], [0, 0, 1] * 2)
     # The second release may depend on the first.
     assert added.epsilon(1e-5).exact > twice.epsilon(1e-5).exact
+    assert sum([once] * 3).epsilon(1e-5) == (3 * once).epsilon(1e-5) == (added + once).epsilon(1e-5)
+    found = once.delta(0.5)
+    for key in ("exact", "theorem", "data_independent"):
+        delta = getattr(found, key)
+        of_more, of_less = (getattr(once.epsilon(delta * by), key) for by in (1, 0.8))
+        assert of_more <= 0.5 < of_less
 
 
-@pytest.mark.parametrize(
+@parametrize("build", [nzc.LNMax, nzc.Gumbel, nzc.PermuteAndFlip, nzc.Counts])
+def test_pure_noise_has_an_epsilon_at_a_delta_of_0(build: Any) -> None:
+    gamma = nzc.calibrate(build, 1, 0, np.int8(10))
+    assert gamma == pytest.approx(1 / 20)
+    assert build(gamma).promise(10, 10).delta(1).data_independent == 0
+
+
+@parametrize("number", [np.float16, np.int8, Fraction, np.array])
+def test_numbers_and_seeds_of_other_types_are_pythons_own(number: Any) -> None:
+    mechanism = nzc.GNMax(number(8))
+    assert repr(mechanism) in ("GNMax(sigma=8)", "GNMax(sigma=8.0)")
+    drawn = nzc.GNMax(8).release(VOTES, np.random.default_rng(5))
+    assert (mechanism.release(VOTES, np.int8(5)) == drawn).all()
+
+
+@parametrize(
+    ("use", "says"),
+    [
+        (lambda: nzc.GNMax.cost(VOTES, [0]), "write nzc.GNMax.sigma=…"),
+        (lambda: nzc.audit(nzc.LNMax, 9, 2, 1), "write nzc.LNMax.gamma=…"),
+        (lambda: nzc.Counts(1).between(nzc.OwnCells), "write nzc.OwnCells"),
+        (lambda: nzc.calibrate(nzc.GNMax(3), 1, 1e-5, 9), "such as nzc.GNMax"),
+        (lambda: nzc.GNMax(3).release(VOTES, None), "rng=null: must be a seed"),
+    ],
+)
+def test_a_class_in_place_of_its_object_and_no_generator_are_refused(use: Any, says: str) -> None:
+    with pytest.raises(InputError, match=says):
+        use()
+
+
+@parametrize(
     ("votes", "says"),
     [
         ([[3, -1]], "counts from 0"),
@@ -187,16 +224,14 @@ def test_lists_are_votes_and_costs_add() -> None:
         (np.tri(250, 1000, dtype=int), "nzc.count_votes"),  # predictions, not histograms
     ],
 )
-@pytest.mark.parametrize(
-    ("use", "argument"), [("release", np.random.default_rng(0)), ("cost", [0])]
-)
+@parametrize(("use", "argument"), [("release", np.random.default_rng(0)), ("cost", [0])])
 def test_wrong_votes_are_refused(votes: Any, says: str, use: str, argument: object) -> None:
     with pytest.raises(InputError, match=f"votes=.*{says}"):
         getattr(nzc.GNMax(40), use)(votes, argument)
 
 
-@pytest.mark.parametrize("delta", [0, 1, np.nan, "1e-5"])
-@pytest.mark.parametrize(
+@parametrize("delta", [0, 1, np.nan, "1e-5"])
+@parametrize(
     "use",
     [
         nzc.GNMax(40).cost(VOTES, [0, 0, 1]).epsilon,
@@ -210,7 +245,7 @@ def test_a_delta_outside_0_to_1_is_refused(delta: object, use: Any, here: Path) 
         use(delta=delta)
 
 
-@pytest.mark.parametrize("labels", [[0, 0], [0, 0, 3], [0, 0, -2]])
+@parametrize("labels", [[0, 0], [0, 0, 3], [0, 0, -1], [0, 0, 0.5], [0, 0, np.nan], ["a"] * 3])
 def test_wrong_labels_are_refused(labels: Any) -> None:
     with pytest.raises(InputError, match="labels="):
         nzc.GNMax(5).cost(VOTES, labels)
@@ -228,8 +263,8 @@ class Known:
         return queries / self.scale
 
 
-@pytest.mark.parametrize("rough", [False, True])
-@pytest.mark.parametrize("build", [Known, lambda gamma: Known(1 / gamma)])
+@parametrize("rough", [False, True])
+@parametrize("build", [Known, lambda gamma: Known(1 / gamma)])
 def test_no_noise_that_is_found_costs_more_than_was_asked(build: Any, rough: bool) -> None:
     """Nor less, but where the bound jumps: there the least noise that is enough is found."""
     for epsilon in np.geomspace(0.1, 100, 12).tolist():
@@ -342,7 +377,7 @@ def test_settings_are_flat_but_for_objects_of_a_group() -> None:
     assert as_overrides(["seed=1"], grid, grid=True) == ["seed=1", "rounds=[6,4],null", "seed=0,1"]
 
 
-@pytest.mark.parametrize(
+@parametrize(
     ("overrides", "says"),
     [
         (["seed=-1"], "seed=-1: must be"),

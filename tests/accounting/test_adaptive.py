@@ -7,6 +7,7 @@ from operator import add
 import numpy as np
 import pytest
 from brute import adaptive_delta, attacker
+from conftest import parametrize
 from scipy.special import ndtr
 from scipy.stats import binom
 
@@ -37,10 +38,8 @@ PLAIN = [nzc.GNMax(5), nzc.GNMax(40), nzc.Gumbel(0.3), nzc.LNMax(0.3), nzc.LNMax
 PLAIN += [nzc.PermuteAndFlip(0.3), nzc.PermuteAndFlip(1.5)]
 
 
-@pytest.mark.parametrize("delta", [1e-1, 1e-5])
-@pytest.mark.parametrize(
-    ("mechanism", "answers"), [*product(SCREENED, [1, 3]), *product(PLAIN, [3])], ids=repr
-)
+@parametrize("delta", [1e-1, 1e-5])
+@parametrize(("mechanism", "answers"), [*product(SCREENED, [1, 3]), *product(PLAIN, [3])], ids=repr)
 def test_no_attack_by_enumeration_exceeds_the_bound(mechanism, delta, answers, monkeypatch):
     """Votes of 30 teachers, chosen anew after every outcome; a run ends with its last answer."""
     queries = 3 if answers == 3 else 5
@@ -57,7 +56,7 @@ def test_no_attack_by_enumeration_exceeds_the_bound(mechanism, delta, answers, m
     assert adaptive_delta(pairs, queries, bound, answers) <= delta * (1 + 1e-9)
 
 
-@pytest.mark.parametrize(
+@parametrize(
     ("sigma1", "sigma", "queries", "delta"),
     [(150, 40, 60, 1e-5), (40, 40, 60, 1e-5), (30, 60, 40, 1e-6), (20, None, 40, 1e-5)],
 )
@@ -75,7 +74,7 @@ def test_the_bound_is_within_5_percent_of_an_adversary(sigma1, sigma, queries, d
     assert 1 <= stated / attacker(bits, [labels] * queries, delta, stated) <= 1.05
 
 
-@pytest.mark.parametrize(
+@parametrize(
     "cost",
     [
         nzc.Confident(10, 1e100, 1).promise(5, 5),
@@ -104,7 +103,7 @@ def test_permute_and_flip_of_a_users_own_scores_is_not_priced_as_that_of_whole_c
     assert np.maximum(there - np.exp(stated) * here, 0).sum() <= 0.05
 
 
-@pytest.mark.parametrize(
+@parametrize(
     ("most", "parts"),
     [
         (1.07, [(nzc.GNMax(2.25), 10)]),
@@ -158,16 +157,14 @@ def test_different_rounds_compose():
     assert spoilt.data_independent(DELTA) == spoilt.data_independent(DELTA, rough=True)
 
 
-@pytest.mark.parametrize(
-    "mechanism", [nzc.Gumbel(30), nzc.GNMax(3), nzc.Confident(200, 1, 3)], ids=repr
-)
+@parametrize("mechanism", [nzc.Gumbel(30), nzc.GNMax(3), nzc.Confident(200, 1, 3)], ids=repr)
 def test_large_costs_are_not_above_the_rough_bound(mechanism):
     rough = mechanism.worst_case_epsilon(10_000, DELTA, rough=True)
     assert 0 < mechanism.worst_case_epsilon(10_000, DELTA) <= rough
 
 
-@pytest.mark.parametrize("gamma", [0.02, 0.5, 4.0])
-@pytest.mark.parametrize("classes", [2, 3, 10])
+@parametrize("gamma", [0.02, 0.5, 4.0])
+@parametrize("classes", [2, 3, 10])
 def test_many_classes_tell_no_more_of_permute_and_flip_than_two(gamma, classes):
     """Of whole counts: E_P V, for mixtures V of (1 − s e^−ℓ)₊, is at most that of three gaps."""
     rng = np.random.default_rng(classes)

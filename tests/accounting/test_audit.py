@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from conftest import parametrize
 from numpy.random import default_rng
 from scipy.stats import binom, norm
 
@@ -13,7 +14,7 @@ from nzc.accounting.gaussian import gaussian
 certain = nzc.NoisyArgmax(nzc.NoNoise()).log_law
 
 
-@pytest.mark.parametrize("stay", [0.5, 0.7])
+@parametrize("stay", [0.5, 0.7])
 def test_lower_bound_is_above_the_truth_in_at_most_one_in_twenty(stay):
     """Randomised response, whose ε at δ is known; the binomial test has a false alarm in 1e6."""
     runs = 1000
@@ -53,9 +54,7 @@ def test_a_sampler_with_less_noise_than_is_charged_fails_loudly(monkeypatch):
         nzc.audit(nzc.GNMax(40), 250, 2, 100, rng=default_rng(4))
 
 
-@pytest.mark.parametrize(
-    ("teachers", "classes"), [(1, 2), (2, 3), (3, 2), (7, 150), (250, 10), (5000, 3)]
-)
+@parametrize(("teachers", "classes"), [(1, 2), (2, 3), (3, 2), (7, 150), (250, 10), (5000, 3)])
 def test_worst_pair_is_a_pair_of_neighbours_that_flips_a_plurality(teachers, classes):
     p, q = worst_pair(certain, teachers, classes)
     assert p.sum() == q.sum() == teachers
@@ -87,7 +86,7 @@ MECHANISMS = [
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("mechanism", "queries"), MECHANISMS, ids=str)
+@parametrize(("mechanism", "queries"), MECHANISMS, ids=str)
 def test_no_audit_is_above_what_is_published(mechanism: nzc.NoisyArgmax, queries: int) -> None:
     rng = default_rng(0)
     found = nzc.audit(mechanism, TEACHERS, CLASSES, queries, 100_000, DELTA, rng)

@@ -6,6 +6,7 @@ from itertools import product
 import brute
 import numpy as np
 import pytest
+from conftest import parametrize
 
 import nzc
 from nzc.accounting.rdp import to_epsilon
@@ -48,9 +49,7 @@ def _case(seed: int) -> tuple[nzc.NoisyArgmax, np.ndarray, float]:
     return mechanisms[seed % len(mechanisms)], votes, float(10 ** rng.uniform(-6, -1))
 
 
-@pytest.mark.parametrize(
-    "seeds", [range(6), pytest.param(range(6, 300), marks=pytest.mark.slow)], ids=len
-)
+@parametrize("seeds", [range(6), pytest.param(range(6, 300), marks=pytest.mark.slow)], ids=len)
 def test_full_enumeration_lies_between_the_bounds(seeds: range) -> None:
     gaps = []
     for seed in seeds:
@@ -64,11 +63,11 @@ def test_full_enumeration_lies_between_the_bounds(seeds: range) -> None:
     assert np.median(gaps) < 1.01
 
 
-@pytest.mark.parametrize("mechanism", [
+@parametrize("mechanism", [
     nzc.GNMax(0.1), nzc.GNMax(0.06), nzc.LNMax(30.0), nzc.LNMax(300.0), nzc.Gumbel(30.0),
     nzc.PermuteAndFlip(30.0),
 ], ids=repr)  # fmt: skip
-@pytest.mark.parametrize("top", [1, 4])
+@parametrize("top", [1, 4])
 def test_losses_of_hundreds_are_no_ceiling_and_no_certain_leak(
     mechanism: nzc.NoisyArgmax, top: int
 ) -> None:

@@ -6,7 +6,7 @@ test_sanitised has them by mpmath and by enumeration.
 import brute
 import numpy as np
 import pytest
-from conftest import published_votes
+from conftest import parametrize, published_votes
 
 from nzc.accounting.data_dependent import (
     DataDependentBound,
@@ -37,7 +37,7 @@ RENYI = [
 ]
 
 
-@pytest.mark.parametrize(("name", "rows", "gamma", "delta", "printed"), PRINTED)
+@parametrize(("name", "rows", "gamma", "delta", "printed"), PRINTED)
 def test_2017_moments(name: str, rows: int, gamma: float, delta: float, printed: float) -> None:
     found = _by_paper(LNMax(gamma), published_votes(name, rows), delta)
     assert f"{found:.4f}" == f"{printed:.4f}"
@@ -61,7 +61,7 @@ def _by_paper(mechanism: NoisyArgmax, votes: np.ndarray, delta: float) -> float:
     return by_paper(whole.printed, delta)
 
 
-@pytest.mark.parametrize(("name", "rows", "bound", "delta", "by_mironov", "by_cks"), RENYI)
+@parametrize(("name", "rows", "bound", "delta", "by_mironov", "by_cks"), RENYI)
 def test_2018_orders(
     name: str, rows: int, bound: DataDependentBound, delta: float, by_mironov: float, by_cks: float
 ) -> None:
@@ -74,7 +74,7 @@ def test_2018_orders(
     assert to_epsilon(total, delta)[0] == pytest.approx(by_cks, rel=1e-3)
 
 
-@pytest.mark.parametrize(
+@parametrize(
     "bound",
     [
         *(laplace_bound(gamma) for gamma in (1e-10, 0.05, 0.5, 3.0, 10.0)),

@@ -2,11 +2,13 @@
 
 import mpmath as mp
 import numpy as np
-import pytest
+from conftest import parametrize
 from scipy.optimize import minimize_scalar
 
+from nzc.accounting.cost import Cost
 from nzc.accounting.data_independent import (
     bounded_range_rdp,
+    gaussian_cost,
     optimal_pure,
     pure_rdp,
 )
@@ -14,7 +16,7 @@ from nzc.accounting.gaussian import gaussian
 from nzc.accounting.rdp import to_epsilon
 
 
-@pytest.mark.parametrize(
+@parametrize(
     ("epsilon0", "releases", "delta"),
     [(0.1, 30, 1e-5), (0.5, 7, 1e-3), (2.0, 3, 0.01), (0.1, 400, 1e-6)],
 )
@@ -36,8 +38,8 @@ def test_optimal_composition_spends_exactly_delta(epsilon0, releases, delta):
         assert delta_at(found) <= delta < delta_at(found * (1 - 1e-7))
 
 
-@pytest.mark.parametrize("order", [1.01, 2.0, 10.0, 1e6])
-@pytest.mark.parametrize("epsilon0", [1e-100, 1e-10, 0.1, 1.0, 600.0])
+@parametrize("order", [1.01, 2.0, 10.0, 1e6])
+@parametrize("epsilon0", [1e-100, 1e-10, 0.1, 1.0, 600.0])
 def test_pure_privacy_costs_what_randomised_response_does(epsilon0, order):
     """In digits enough for what is left of e^ε₀ − 1."""
     found = pure_rdp(epsilon0, np.array([order]))[0]
@@ -50,7 +52,7 @@ def test_pure_privacy_costs_what_randomised_response_does(epsilon0, order):
         assert true <= found <= true * (1 + 1e-11) + mp.mpf("1e-300")
 
 
-@pytest.mark.parametrize(
+@parametrize(
     ("mu", "delta"),
     [
         (1e-9, 1e-11),
@@ -74,10 +76,12 @@ def test_gaussian_noise_leaks_no_more_than_delta(mu, delta):
 
         assert delta_at(epsilon) <= delta < delta_at(epsilon * (1 - mp.mpf("1e-3")))
         assert mu < 1e-3 or delta_at(epsilon) >= delta * (1 - mp.mpf("1e-6"))
+        cost = Cost(10, None, (), ((1, gaussian_cost(mu / 10**0.5)),)) * 10
+        assert mu < 1e-3 or 0 <= cost.delta(epsilon).data_independent / delta_at(epsilon) - 1 < 2e-4
 
 
-@pytest.mark.parametrize("eta", [1e-4, 0.01, 0.1, 1.0, 5.0])
-@pytest.mark.parametrize("order", [1.01, 1.5, 2.0, 10.0, 200.0])
+@parametrize("eta", [1e-4, 0.01, 0.1, 1.0, 5.0])
+@parametrize("order", [1.01, 1.5, 2.0, 10.0, 200.0])
 def test_bounded_range_is_the_worst_of_two_outcomes(eta, order):
     def log_moment(t):
         """Losses t with probability q under the second law and t − η else."""

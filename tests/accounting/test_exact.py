@@ -5,7 +5,7 @@ import numpy as np
 import presets
 import pytest
 from brute import FLOOR, GRID
-from conftest import published_votes
+from conftest import parametrize, published_votes
 from numpy.testing import assert_allclose
 
 import nzc
@@ -19,8 +19,8 @@ def per_query(mechanism, votes, student_probs=None, orders=GRID):
     return mechanism.exact(np.asarray(votes), student_probs).per_query(orders)
 
 
-@pytest.mark.parametrize("name", presets.MECHANISMS)
-@pytest.mark.parametrize(
+@parametrize("name", presets.MECHANISMS)
+@parametrize(
     ("count", "seed", "most"), [(1, 0, 2), pytest.param(100, 1, 5, marks=pytest.mark.slow)]
 )
 def test_brute_force_agrees_from_below(name, count, seed, most):
@@ -41,7 +41,7 @@ def test_brute_force_agrees_from_below(name, count, seed, most):
         assert (found <= true * (1 + 1e-6) + FLOOR).all(), votes
 
 
-@pytest.mark.parametrize(
+@parametrize(
     ("name", "rows", "mechanism", "delta", "epsilon"),
     [
         ("mnist", 1000, nzc.LNMax(0.05), 1e-5, 1.896),
@@ -55,7 +55,7 @@ def test_published_votes(name, rows, mechanism, delta, epsilon):
     assert to_epsilon(cost.rdp, delta)[0] == pytest.approx(epsilon, rel=0.005)
 
 
-@pytest.mark.parametrize(
+@parametrize(
     ("mechanism", "first"),
     [
         (nzc.Gumbel(1), 692),
@@ -76,7 +76,7 @@ def test_the_edge_of_what_is_possible_is_no_cliff(mechanism, first):
     assert_allclose(cost[edge, :4], true, rtol=1e-6, atol=FLOOR)
 
 
-@pytest.mark.parametrize("sigma", [0.0375, 0.03, 0.01])
+@parametrize("sigma", [0.0375, 0.03, 0.01])
 def test_a_flip_that_noise_cannot_make_is_no_free_label(sigma):
     """A vote more makes a tie, whose label differs from one of probability Φ(−√2/σ) < e^-700."""
     charged = nzc.GNMax(sigma).cost(np.array([[126, 124]]), np.zeros(1, dtype=int)).epsilon(1e-5)
@@ -98,7 +98,7 @@ def test_the_theorem_of_2018_bounds_one_direction_only():
     assert per_query(mechanism, [votes], orders=order)[0, 0] > theorem
 
 
-@pytest.mark.parametrize("name", ["nzc", "nzc_gaussian", "plurality"])
+@parametrize("name", ["nzc", "nzc_gaussian", "plurality"])
 def test_near_zero_cost_has_no_bound_where_one_vote_flips_the_label(name):
     votes = [[125, 125], [126, 124], [124, 126], [127, 123], [123, 127], [128, 122]]
     cost = per_query(presets.build(name), votes)

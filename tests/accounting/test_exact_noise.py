@@ -7,6 +7,7 @@ import mpmath
 import numpy as np
 import presets
 import pytest
+from conftest import parametrize
 from numpy.random import default_rng
 from scipy import stats
 
@@ -33,7 +34,7 @@ CDF = {
     "gumbel": (GUMBEL, lambda z: mp.exp(-mp.exp(-z))),
     "exponential": (EXPONENTIAL, lambda z: 1 - mp.exp(-z)),
 }
-LAWS = pytest.mark.parametrize("name", CDF)
+LAWS = parametrize("name", CDF)
 
 
 class Scripted(ExactGenerator):
@@ -111,8 +112,8 @@ def test_quantiles_of_the_second_stage_are_within_their_error(name: str) -> None
 
 
 @LAWS
-@pytest.mark.parametrize("lead", [0.0, -1e100, 3e-5])
-@pytest.mark.parametrize("scale", [40.0, 1e-100, 1e200])
+@parametrize("lead", [0.0, -1e100, 3e-5])
+@parametrize("scale", [40.0, 1e-100, 1e200])
 def test_bounds_contain_all_numbers_of_the_cell(name: str, lead: float, scale: float) -> None:
     law, cdf = CDF[name]
     last = 2**53 - 1
@@ -146,7 +147,7 @@ def test_equal_bits_to_the_end_are_decided_by_the_lowest_class(name: str) -> Non
 
 
 @LAWS
-@pytest.mark.parametrize("scale", [Fraction(40), 1 / Fraction(1e-10), Fraction(1e-3)], ids=float)
+@parametrize("scale", [Fraction(40), 1 / Fraction(1e-10), Fraction(1e-3)], ids=float)
 def test_near_ties_are_decided_as_exact_arithmetic_does(name: str, scale: Fraction) -> None:
     """The first score makes up for its noise to the last bit of float64."""
     law = CDF[name][0]
@@ -164,14 +165,14 @@ def test_near_ties_are_decided_as_exact_arithmetic_does(name: str, scale: Fracti
         assert Scripted(first, later).wins(ExactNoise(law, scale), score) == true
 
 
-@pytest.mark.parametrize("name", presets.MECHANISMS)
+@parametrize("name", presets.MECHANISMS)
 def test_no_aggregator_uses_a_sampler_in_float64(name: str) -> None:
     votes = np.array([[240, 6, 4], [100, 90, 60]] * 50)
     labels = presets.build(name).release(votes, silent(), np.full((100, 3), 1 / 3))
     assert len(labels) == 100
 
 
-@pytest.mark.parametrize(
+@parametrize(
     ("noise", "law"),
     [
         (LaplaceNoise(0.1), stats.laplace(scale=10)),
@@ -196,7 +197,7 @@ def test_the_sanitised_bound_has_its_noise_and_its_grid() -> None:
     assert stats.kstest(drawn - 2.0**-21, noise.cdf).pvalue > 1e-6
 
 
-@pytest.mark.parametrize(
+@parametrize(
     ("first", "later", "scale", "expected"),
     [
         (2**52, [5], Fraction(1, 2**60), 1),  # U = 1/2 and more: 0 + noise is above 0
@@ -214,8 +215,8 @@ def test_a_number_is_rounded_up_by_later_bits(
     assert Scripted([first], later).round_up(ExactNoise(NORMAL, scale), 0.0) == expected
 
 
-@pytest.mark.parametrize("generator", [np.random.Generator, ExactGenerator])
-@pytest.mark.parametrize(
+@parametrize("generator", [np.random.Generator, ExactGenerator])
+@parametrize(
     ("mechanism", "rows"), [(nzc.Counts(1e-15), 30), (nzc.CountsGaussian(1e16), 4)], ids=str
 )
 def test_huge_counts_are_those_of_real_noise_added_before_rounding(

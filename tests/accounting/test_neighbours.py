@@ -6,6 +6,7 @@ import brute
 import numpy as np
 import pytest
 from brute import FLOOR, GRID, leak
+from conftest import parametrize
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy.special import logsumexp
 from scipy.stats import laplace, norm
@@ -29,7 +30,7 @@ MECHANISMS = [
 ]
 
 
-@pytest.mark.parametrize(
+@parametrize(
     "mechanism",
     [
         *(nzc.GNMax(sigma) for sigma in (0.1, 0.26, 40, 1e6)),
@@ -84,8 +85,8 @@ def cell_neighbours(votes, records=1):
             yield other
 
 
-@pytest.mark.parametrize("adjacency", [ONE, LABELS], ids=repr)
-@pytest.mark.parametrize("mechanism", MECHANISMS, ids=repr)
+@parametrize("adjacency", [ONE, LABELS], ids=repr)
+@parametrize("mechanism", MECHANISMS, ids=repr)
 def test_own_cells_by_enumeration_of_all_labels_and_neighbours(mechanism, adjacency):
     rng = np.random.default_rng(0)
     mechanism = mechanism.between(adjacency)
@@ -99,7 +100,7 @@ def test_own_cells_by_enumeration_of_all_labels_and_neighbours(mechanism, adjace
         assert_tight(cost, joint_law(mechanism, votes), neighbours)
 
 
-@pytest.mark.parametrize(
+@parametrize(
     "mechanism", [nzc.GNMax(2), nzc.Gumbel(0.3), nzc.PermuteAndFlip(0.3), nzc.LNMax(0.3)], ids=repr
 )
 def test_several_records_of_a_group_by_enumeration(mechanism):
@@ -110,7 +111,7 @@ def test_several_records_of_a_group_by_enumeration(mechanism):
     assert leak(joint_law(mechanism, votes), neighbours, epsilon) <= delta * (1 + 1e-9) + 1e-15
 
 
-@pytest.mark.parametrize("asked", [1, 500])
+@parametrize("asked", [1, 500])
 def test_own_cells_cost_the_same_however_many_rows_are_asked(asked):
     def price(mechanism, adjacency):
         return mechanism.between(adjacency).promise(asked, asked).published(1e-5)
@@ -125,10 +126,10 @@ def test_own_cells_cost_the_same_however_many_rows_are_asked(asked):
     assert gamma == pytest.approx(0.125)
 
 
-@pytest.mark.parametrize(
+@parametrize(
     "mechanism", [nzc.Gumbel(0.5), nzc.Counts(0.5), nzc.CountsGaussian(2), nzc.GNMax(2)], ids=repr
 )
-@pytest.mark.parametrize("adjacency", [ONE, LABELS, Adjacency()], ids=repr)
+@parametrize("adjacency", [ONE, LABELS, Adjacency()], ids=repr)
 def test_an_audit_of_own_cells_stays_below_the_promise(mechanism, adjacency):
     mechanism = mechanism.between(adjacency)
     promised = mechanism.worst_case_epsilon(3, 1e-5)
@@ -136,7 +137,7 @@ def test_an_audit_of_own_cells_stays_below_the_promise(mechanism, adjacency):
     assert 0.2 * promised < found < promised
 
 
-@pytest.mark.parametrize("mechanism", [nzc.Counts(0.2), nzc.CountsGaussian(4)], ids=repr)
+@parametrize("mechanism", [nzc.Counts(0.2), nzc.CountsGaussian(4)], ids=repr)
 def test_noisy_counts_by_enumeration(mechanism):
     """Second route: the law of noise rounded to whole numbers; two counts change by one each."""
     numbers = np.arange(-150, 151)
@@ -157,7 +158,7 @@ class Crowd(ThresholdScreen):
         return 9.0 * votes.sum(axis=-1)
 
 
-@pytest.mark.parametrize(
+@parametrize(
     ("mechanism", "adjacency"),
     [
         (nzc.Confident(5, 3, 3), ONE),
@@ -171,7 +172,7 @@ def test_a_screen_without_a_price_is_refused(mechanism, adjacency):
         mechanism.between(adjacency)
 
 
-@pytest.mark.parametrize(("adjacency", "records"), [(OwnCells, 0), (OwnLabels, 2)])
+@parametrize(("adjacency", "records"), [(OwnCells, 0), (OwnLabels, 2)])
 def test_records_of_a_cell(adjacency, records):
     with pytest.raises(nzc.InputError, match=rf"^per_group={records}: "):
         adjacency(records)
@@ -202,7 +203,7 @@ ABSTAINING = [
 ]
 
 
-@pytest.mark.parametrize(
+@parametrize(
     ("mechanism", "student_probs"),
     [*((mechanism, None) for mechanism in ABSTAINING), (INTERACTIVE, STUDENT)],
     ids=lambda value: repr(value)[:60],
@@ -229,7 +230,7 @@ def test_labels_without_noise_keep_their_promise_where_teachers_abstain():
         assert leak(laws[0], laws, promise.data_independent(delta)) <= delta
 
 
-@pytest.mark.parametrize("mechanism", [nzc.GNMax(1.5), nzc.LNMax(0.5)], ids=repr)
+@parametrize("mechanism", [nzc.GNMax(1.5), nzc.LNMax(0.5)], ids=repr)
 def test_the_theorems_hold_where_teachers_abstain(mechanism):
     """Second route: the Rényi divergence from the law at these votes to that of every neighbour."""
     bound = mechanism.noise.bound

@@ -4,6 +4,7 @@ from functools import partial
 
 import numpy as np
 import pytest
+from conftest import parametrize
 from dp_accounting.pld import privacy_loss_distribution as pld
 
 from nzc.accounting import data_independent
@@ -52,7 +53,7 @@ def test_gaussian_noise() -> None:
     assert data_independent.compose(parts, DELTA) < noise
 
 
-@pytest.mark.parametrize("sigma", [3.0])
+@parametrize("sigma", [3.0])
 def test_sums(sigma: float) -> None:
     """A replaced unit moves them by 2, in two releases that share the cost; labels are free."""
     mechanism = Sums(sigma)
@@ -65,7 +66,7 @@ def test_sums(sigma: float) -> None:
     assert often == pytest.approx(Sums(sigma / 3).promise(1, 1).data_independent(DELTA))
 
 
-@pytest.mark.parametrize("mechanism", [Counts(0.5), NZC(c=4, gamma=0.1)], ids=repr)
+@parametrize("mechanism", [Counts(0.5), NZC(c=4, gamma=0.1)], ids=repr)
 def test_laplace_noise(mechanism: NoisyArgmax, gamma: float = 0.5, releases: int = 20) -> None:
     """Two counts change by one.
 
@@ -80,7 +81,7 @@ def test_laplace_noise(mechanism: NoisyArgmax, gamma: float = 0.5, releases: int
     assert found == data_independent.optimal_pure(gamma, 2 * releases, DELTA)
 
 
-@pytest.mark.parametrize(
+@parametrize(
     ("mechanism", "first", "second", "queries"),
     [(LNMax(0.05), 140, 110, 20), (GNMax(40), 180, 70, 30), (Gumbel(0.05), 140, 110, 100)],
 )

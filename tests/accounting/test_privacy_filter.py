@@ -4,6 +4,7 @@ from itertools import product
 
 import numpy as np
 import pytest
+from conftest import parametrize
 
 from nzc.accounting.data_independent import compose, pure_cost, pure_rdp
 from nzc.accounting.gaussian import gaussian
@@ -21,9 +22,9 @@ def admitted(budget, most):
     return int(budget.admit(np.ones(most, dtype=bool)).sum())
 
 
-@pytest.mark.parametrize("epsilon", [0.05, 8.0])
-@pytest.mark.parametrize("share", [0.0, 0.3, 1.0])
-@pytest.mark.parametrize("beside", [0.0, 0.01])
+@parametrize("epsilon", [0.05, 8.0])
+@parametrize("share", [0.0, 0.3, 1.0])
+@parametrize("beside", [0.0, 0.01])
 def test_gaussian_budget_is_kept_and_used_up(epsilon, share, beside):
     """By the mean shifts of all screens and labels, and of another release beside them."""
     budget = gaussian_filter(epsilon, DELTA, 1 / SIGMA1, np.sqrt(2) / SIGMA, beside)
@@ -38,7 +39,7 @@ def test_gaussian_budget_is_kept_and_used_up(epsilon, share, beside):
     assert spent(0) <= epsilon < spent(1)
 
 
-@pytest.mark.parametrize("epsilon", [0.05, 0.5, 8.0])
+@parametrize("epsilon", [0.05, 0.5, 8.0])
 def test_laplace_budget_is_kept(epsilon):
     cost = pure_cost(0.02)
     answered = admitted(renyi_filter(epsilon, DELTA, NOTHING, cost.rdp(ORDERS)), 100_000)
@@ -67,7 +68,7 @@ def test_a_label_without_bound_is_never_answered():
     assert admitted(count_filter(lambda count: 0.0, 1.0, 100), 100) == 100
 
 
-@pytest.mark.parametrize("power", [0.5, 0.8, 1.0])
+@parametrize("power", [0.5, 0.8, 1.0])
 def test_a_number_fixed_beforehand_uses_the_budget_up(power):
     """ε grows like a power of the number of queries; at most 1 % of the queries are lost."""
     for epsilon, queries in product((1e-6, 0.03, 0.99, 40.0), (1, 20, 1000, 50_000)):

@@ -9,10 +9,10 @@ from functools import partial
 import numpy as np
 import pytest
 from brute import excess, leak
+from conftest import parametrize
 from scipy import stats
 
 import nzc
-from nzc.accounting.data_independent import compose
 from nzc.accounting.rdp import CHOICES, adaptive_epsilon
 from nzc.accounting.sanitised import log_smooth_bound, plan
 
@@ -72,20 +72,12 @@ def adaptive() -> float:
     return worst
 
 
-@pytest.mark.parametrize("search", [folder, adaptive], ids=["folder", "adaptive"])
+@parametrize("search", [folder, adaptive], ids=["folder", "adaptive"])
 def test_the_stated_delta_is_never_exceeded(search) -> None:
     assert search() <= 1
 
 
-def test_answers_and_budget_are_promises() -> None:
-    mechanism = nzc.Confident(100, 40, 20)
-    all_answered = mechanism.promise(50, 50)
-    whole = all_answered.data_independent(1e-5)
-    assert whole == compose(all_answered.worst_case, 1e-5)
-    assert mechanism.promise(50, 5).data_independent(1e-5) < whole
-
-
-@pytest.mark.parametrize(
+@parametrize(
     "first", [nzc.Confident(60, 40, 5), nzc.LNMax(0.2), nzc.Gumbel(0.2), nzc.Stable(60, 15)]
 )
 def test_the_price_of_queries_holds_however_many_the_first_mechanism_asks(

@@ -9,6 +9,7 @@ import brute
 import mpmath as mp
 import numpy as np
 import pytest
+from conftest import parametrize
 from scipy.optimize import brentq
 from scipy.special import ndtr
 from scipy.stats import chisquare
@@ -35,7 +36,7 @@ def _one(q, mu, delta):
     return brentq(excess, 0, 50, xtol=1e-14) if excess(0) > 0 else 0.0
 
 
-@pytest.mark.parametrize(
+@parametrize(
     ("q", "mu", "releases", "delta"),
     [
         (0.05, 0.06, 1, 1e-5), (0.05, 1, 1, 1e-6), (0.5, 2, 1, 1e-9), (0.9, 0.3, 1, 1e-3),
@@ -47,7 +48,7 @@ def test_closed_forms_of_one_release_and_of_all_records(q, mu, releases, delta):
     assert 0 <= SampledGaussian(q, mu)(releases, delta) / exact - 1 < 2e-4
 
 
-@pytest.mark.parametrize(("q", "mu"), [(0.3, 1.2)])
+@parametrize(("q", "mu"), [(0.3, 1.2)])
 def test_renyi_costs_by_quadrature(q, mu):
     """Both halves of the dominating pair; and no composition is above that of Rényi costs."""
     release = SampledGaussian(q, mu)
@@ -74,7 +75,7 @@ def test_renyi_costs_by_quadrature(q, mu):
         assert release(releases, 1e-6) < renyi
 
 
-@pytest.mark.parametrize(("q", "mu", "releases"), [(0.1, 0.8, 2), (0.6, 0.5, 2)])
+@parametrize(("q", "mu", "releases"), [(0.1, 0.8, 2), (0.6, 0.5, 2)])
 def test_two_releases_by_enumeration_of_losses(q, mu, releases):
     """Second route: the law of single losses on a fine grid of z, convolved outcome by outcome."""
     ends = np.append(np.linspace(mu / 2, mu + 9, 121), 60.0)
@@ -89,7 +90,7 @@ def test_two_releases_by_enumeration_of_losses(q, mu, releases):
     assert brute.excess(here, there, epsilon * 0.999) > 1e-4 / 1.02
 
 
-@pytest.mark.parametrize("releases", [1, 2, 3])
+@parametrize("releases", [1, 2, 3])
 def test_losses_beyond_the_grid_are_paid_for_from_delta(monkeypatch, releases):
     """Second route: δ of all sums of losses on the grid, by enumeration; all others count in full.
 
@@ -127,7 +128,7 @@ def test_costs_of_other_samples_are_never_taken_for_one():
     assert sampled(pure_cost(2.0), 0.1).pure == pytest.approx(np.log1p(0.1 * np.expm1(2)))
 
 
-@pytest.mark.parametrize(
+@parametrize(
     "mechanism",
     [nzc.GNMax(0.8), nzc.LNMax(0.7), nzc.Gumbel(0.7), nzc.Confident(1.5, 1.2, 0.8)],
     ids=repr,
@@ -179,7 +180,7 @@ def _splits(places, labels, asked, rows, classes):
     return replace(splits, coins=coins)
 
 
-@pytest.mark.parametrize("q", [0.05, 0.2, 0.4])
+@parametrize("q", [0.05, 0.2, 0.4])
 def test_a_record_is_in_a_sample_as_often_as_is_priced(q):
     """Of two records beside each other the nearer one votes: with the probability of the sample."""
     rows = 4000

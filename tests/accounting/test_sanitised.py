@@ -5,7 +5,7 @@ import itertools
 import mpmath as mp
 import numpy as np
 import pytest
-from conftest import published_votes
+from conftest import parametrize, published_votes
 from numpy.random import default_rng
 from scipy.stats import binom
 
@@ -32,8 +32,8 @@ def largest(bound, votes, order):
     return sanitised._LargestBound(bound, votes, order).within
 
 
-@pytest.mark.parametrize("bound", BOUNDS, ids=["gaussian", "laplace"])
-@pytest.mark.parametrize(("teachers", "classes"), [(24, 2), (5, 4)])
+@parametrize("bound", BOUNDS, ids=["gaussian", "laplace"])
+@parametrize(("teachers", "classes"), [(24, 2), (5, 4)])
 def test_growth_covers_every_histogram_within_reach(bound, teachers, classes):
     """Second route: the largest theorem bound of all histograms at most d moves away."""
     every = [
@@ -54,7 +54,7 @@ def test_growth_covers_every_histogram_within_reach(bound, teachers, classes):
                     assert within(0) <= brute * 1.02  # and no looser than the rounding of log q
 
 
-@pytest.mark.parametrize("bound", BOUNDS, ids=["gaussian", "laplace"])
+@parametrize("bound", BOUNDS, ids=["gaussian", "laplace"])
 def test_log_smooth_bound_has_sensitivity_beta(bound):
     """Several queries, one teacher moves its vote in each of them at once."""
     rng = default_rng(1)
@@ -99,8 +99,8 @@ def laplace_by_mpmath(row, gamma, order):
     return min(independent, mp.log(stay + q * mp.exp(pure * (order - 1))) / (order - 1))
 
 
-@pytest.mark.parametrize("row", [[40, 7, 3], [50, 0, 0], [20, 16, 14]], ids=str)
-@pytest.mark.parametrize(
+@parametrize("row", [[40, 7, 3], [50, 0, 0], [20, 16, 14]], ids=str)
+@parametrize(
     ("bound", "by_mpmath", "scale", "order"),
     [
         (gaussian_bound, gaussian_by_mpmath, "5", 3),
@@ -116,7 +116,7 @@ def test_bound_by_mpmath(row, bound, by_mpmath, scale, order):
     assert expected * (1 - 1e-9) <= found <= expected * 1.02
 
 
-@pytest.mark.parametrize("sigma1", [3.0, 20.0])
+@parametrize("sigma1", [3.0, 20.0])
 def test_screen_votes_give_the_screens_own_probability_and_cost(sigma1):
     scores = np.array([10, 31, 35, 60])
     bound = screen_bound(sigma1)
@@ -155,7 +155,7 @@ def test_published_epsilon_includes_its_own_cost_and_failure():
     assert plan.convert(0.3, delta) == pytest.approx(by_hand, rel=1e-12)
 
 
-@pytest.mark.parametrize("order", [1.5, 10.0])
+@parametrize("order", [1.5, 10.0])
 def test_growth_of_a_screen_covers_every_score_within_reach(order):
     bound = screen_bound(6.0)
     scores = np.linspace(0, 60, 241)
@@ -168,7 +168,7 @@ def test_growth_of_a_screen_covers_every_score_within_reach(order):
             assert near.max() * (1 - 1e-12) <= within(distance) <= most
 
 
-@pytest.mark.parametrize("order", [1.2, 2.0, 6.0])
+@parametrize("order", [1.2, 2.0, 6.0])
 def test_realised_answers_compose_at_a_fixed_order(order):
     """Point 4 of "The sanitised bound" in docs/proofs.md, by summing over outcomes and neighbours.
 
@@ -189,9 +189,7 @@ def test_realised_answers_compose_at_a_fixed_order(order):
         assert (moments.sum(axis=1) <= 1 + 1e-12).all()
 
 
-@pytest.mark.parametrize(
-    ("name", "queries", "delta"), [("mnist", 9000, 1e-5), ("svhn", 3000, 1e-6)]
-)
+@parametrize(("name", "queries", "delta"), [("mnist", 9000, 1e-5), ("svhn", 3000, 1e-6)])
 def test_published_votes(name, queries, delta):
     votes = published_votes(name, queries)
     bound = gaussian_bound(40)

@@ -6,6 +6,7 @@ import brute
 import numpy as np
 import presets
 import pytest
+from conftest import parametrize
 from numpy.testing import assert_allclose
 from scipy.stats import chi2
 
@@ -25,7 +26,7 @@ EXTREME += map(nzc.PermuteAndFlip, (0.05, 1e-6))
 LAWS = [*USUAL, *(pytest.param(mechanism, marks=pytest.mark.slow) for mechanism in EXTREME)]
 
 
-@pytest.mark.parametrize("mechanism", LAWS, ids=str)
+@parametrize("mechanism", LAWS, ids=str)
 def test_the_law_is_within_its_stated_error(mechanism):
     for votes in VOTES:
         found = mechanism.log_law(np.array([votes]))[0]
@@ -36,7 +37,7 @@ def test_the_law_is_within_its_stated_error(mechanism):
         assert (error <= error_of(true[possible])).all(), votes
 
 
-@pytest.mark.parametrize("name", presets.MECHANISMS)
+@parametrize("name", presets.MECHANISMS)
 def test_a_mechanism_describes_itself_with_all_its_parameters(name):
     """Second route: Python builds the same mechanism of the description, with nzc's names alone."""
     mechanism = presets.build(name)
@@ -46,7 +47,7 @@ def test_a_mechanism_describes_itself_with_all_its_parameters(name):
     assert repr(mechanism).startswith(f"{target.removeprefix('nzc.')}(")
 
 
-@pytest.mark.parametrize(
+@parametrize(
     "mechanism",
     [
         nzc.Plurality(),
@@ -63,8 +64,8 @@ def test_ties_break_to_the_lowest_class(mechanism):
     assert mechanism.release(votes, np.random.default_rng(0)).tolist() == [1, 0, 2]
 
 
-@pytest.mark.parametrize("generator", [np.random.Generator, ExactGenerator])
-@pytest.mark.parametrize("name", presets.MECHANISMS)
+@parametrize("generator", [np.random.Generator, ExactGenerator])
+@parametrize("name", presets.MECHANISMS)
 def test_the_sampler_follows_the_law(name, generator):
     """Labels and abstentions, with float64 noise and with exact noise."""
     draws = 20_000
@@ -89,8 +90,8 @@ def histograms(classes):
     return rng.poisson(rng.exponential(rng.choice([1, 5, 30], (100, 1)), (100, classes)))
 
 
-@pytest.mark.parametrize("classes", [1, 2, 5])
-@pytest.mark.parametrize("gamma", [0.01, 2.0])
+@parametrize("classes", [1, 2, 5])
+@parametrize("gamma", [0.01, 2.0])
 def test_exponential_noise_is_permute_and_flip(classes, gamma):
     """McKenna and Sheldon 2020, Algorithm 1, by enumeration: ε = 2γ; a vote moves two counts."""
     votes = histograms(classes)
@@ -105,7 +106,7 @@ def test_exponential_noise_is_permute_and_flip(classes, gamma):
     assert_allclose(np.exp(ExponentialNoise(gamma).log_law(votes)), law, rtol=1e-12)
 
 
-@pytest.mark.parametrize(
+@parametrize(
     ("kind", "scale"),
     [
         ("constant", [1, 1, 1]),

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from conftest import parametrize
 from scipy import stats
 
 import nzc
@@ -9,8 +10,8 @@ from nzc.mechanisms import UNIT, Adjacency, OwnCells, Vectors
 from nzc.validation import InputError
 
 
-@pytest.mark.parametrize("share", [1.0, 0.05])
-@pytest.mark.parametrize("sigma", [0.1, 60.0, 1e6])
+@parametrize("share", [1.0, 0.05])
+@parametrize("sigma", [0.1, 60.0, 1e6])
 def test_noise_has_the_deviation_of_its_share(sigma: float, share: float) -> None:
     sums = np.full((100, 20), 123 * UNIT)
     released = nzc.Sums(sigma).release(sums, np.random.default_rng(0), share=share)

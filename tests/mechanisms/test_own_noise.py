@@ -8,6 +8,7 @@ import brute
 import numpy as np
 import presets
 import pytest
+from conftest import parametrize
 from scipy import stats
 
 import nzc
@@ -84,7 +85,7 @@ def renyi(factor):
     return lambda shift: WorstCaseCost(lambda orders: factor * orders * (shift / UNIT) ** 2)
 
 
-@pytest.mark.parametrize(
+@parametrize(
     ("law", "ours"),
     [
         (stats.norm(), GaussianNoise(UNIT)),
@@ -105,7 +106,7 @@ def test_a_law_of_ones_own_costs_what_is_known_of_it(law, ours):
     np.testing.assert_allclose(cost, expected, rtol=1e-6)
 
 
-@pytest.mark.parametrize("gap", [0, 5000])
+@parametrize("gap", [0, 5000])
 def test_a_law_with_heavy_tails(gap):
     """The difference of two Cauchy variables is another of twice the scale."""
     found = NoisyArgmax(Own(stats.cauchy())).log_law(np.array([[gap, 0]]))[0, 1]
@@ -118,7 +119,7 @@ def test_a_law_that_does_not_sum_to_one_is_refused(monkeypatch):
         NoisyArgmax(Own(stats.norm())).cost([[120, 100, 30]], [0]).epsilon(1e-5)
 
 
-@pytest.mark.parametrize("guard", [0.0, 1e-300])
+@parametrize("guard", [0.0, 1e-300])
 def test_a_guarded_logarithm_does_not_lower_the_cost(guard):
     mechanism = NoisyArgmax(Own(stats.expon(), pure(1.0), guard=guard))
     epsilon = mechanism.cost(np.array([[130, 120, 0]] * 20), np.zeros(20, int)).epsilon(1e-5)
@@ -138,7 +139,7 @@ BOUNDS = [
 ]
 
 
-@pytest.mark.parametrize(("law", "bound", "small"), BOUNDS)
+@parametrize(("law", "bound", "small"), BOUNDS)
 def test_a_bound_below_the_law_is_refused_at_once(law, bound, small):
     boost = Boost(c=4)
     require_worst_case(Own(law, bound), boost.shift)
@@ -153,7 +154,7 @@ def _class(noise: object) -> str:
 NOISES = [Own(stats.norm()), Own(stats.expon()), Own(stats.cauchy()), OwnGumbel()]
 
 
-@pytest.mark.parametrize("noise", [*NOISES, OwnGumbel(quantiles=1.0)], ids=_class)
+@parametrize("noise", [*NOISES, OwnGumbel(quantiles=1.0)], ids=_class)
 def test_a_right_noise_of_ones_own_is_taken_and_drawn_for_a_release(noise):
     mechanism = NoisyArgmax(noise)
     assert mechanism.release(np.array([[9, 3]]), nzc.system_rng()) in (0, 1)
@@ -171,7 +172,7 @@ def _noises_of_nzc() -> list[type]:
 PRESETS = {type(noise): noise for noise in presets.NOISES}
 
 
-@pytest.mark.parametrize("kind", _noises_of_nzc())
+@parametrize("kind", _noises_of_nzc())
 def test_every_noise_of_nzc_is_a_presets_and_passes_its_checks(kind):
     """Those of a noise of one's own, which a mechanism does not run for nzc's."""
     noise = PRESETS[kind]
@@ -205,7 +206,7 @@ class WholeNoise(Noise):
             return np.log(np.einsum("d,qdk->qk", MASS[draws].prod(axis=1), won))
 
 
-@pytest.mark.parametrize(("votes", "delta"), [([1, 4], 0.05), ([1, 1], 1e-10), ([3, 2], 0.1)])
+@parametrize(("votes", "delta"), [([1, 4], 0.05), ([1, 1], 1e-10), ([3, 2], 0.1)])
 def test_a_noise_that_ties_costs_what_its_neighbours_in_the_order_of_classes_show(votes, delta):
     mechanism = NoisyArgmax(WholeNoise())
     here, *neighbours = np.exp(mechanism.log_law(np.array([votes, *brute.moves(votes)])))
@@ -264,7 +265,7 @@ REFUSED = [
 ]
 
 
-@pytest.mark.parametrize(("noise", "reason"), REFUSED)
+@parametrize(("noise", "reason"), REFUSED)
 def test_noise_that_is_not_what_its_law_or_its_class_says_is_refused(noise, reason):
     with pytest.raises(InputError, match=reason):
         NoisyArgmax(noise)
@@ -279,7 +280,7 @@ def test_a_bound_that_is_proved_for_laplace_noise_alone_is_not_lent_to_another()
     assert lent.worst_case_epsilon(20, 1e-5) == plain.worst_case_epsilon(20, 1e-5)
 
 
-@pytest.mark.parametrize("noise", [GumbelNoise(0.1), derived(LaplaceNoise, 0.1)])
+@parametrize("noise", [GumbelNoise(0.1), derived(LaplaceNoise, 0.1)])
 def test_counts_have_laplace_or_gaussian_noise_only(noise):
     with pytest.raises(InputError, match=r"must be nzc.LaplaceNoise or nzc.GaussianNoise itself"):
         NoisyCounts(noise)

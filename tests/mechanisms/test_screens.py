@@ -6,6 +6,7 @@ import brute
 import numpy as np
 import presets
 import pytest
+from conftest import parametrize
 from numpy.random import default_rng
 from scipy.special import log_ndtr
 
@@ -23,7 +24,7 @@ from nzc.validation import InputError
 INTERACTIVE = NoisyArgmax(GaussianNoise(40), screen=InteractiveScreen(20, 5, 0.9))
 
 
-@pytest.mark.parametrize(
+@parametrize(
     "screen", [ThresholdScreen(20, 5), InteractiveScreen(20, 5, 0.9), StabilityScreen(20, 5)]
 )
 def test_one_vote_moves_the_statistic_by_at_most_one(screen):
@@ -56,10 +57,8 @@ def test_interactive_without_a_student_is_confident():
     np.testing.assert_array_equal(INTERACTIVE.log_law(votes), confident.log_law(votes))
 
 
-@pytest.mark.parametrize(
-    "probs", [[-9.0, 10.0], [-3.0, -3.0], [1.0, 1.5], [np.inf, 0], [np.nan, 0]]
-)
-@pytest.mark.parametrize("use", ["release", "cost", "exact", "log_law"])
+@parametrize("probs", [[-9.0, 10.0], [-3.0, -3.0], [1.0, 1.5], [np.inf, 0], [np.nan, 0]])
+@parametrize("use", ["release", "cost", "exact", "log_law"])
 def test_a_student_states_probabilities(probs, use):
     """With other numbers a moved vote may change the statistic by more than 1."""
     mechanism = INTERACTIVE.between(nzc.Abstentions(10))
@@ -75,8 +74,8 @@ def test_a_cost_that_depends_on_a_student_is_not_told_without_one():
         INTERACTIVE.cost(votes, label)
 
 
-@pytest.mark.parametrize("name", ["confident", "interactive", "stable"])
-@pytest.mark.parametrize(
+@parametrize("name", ["confident", "interactive", "stable"])
+@parametrize(
     ("knob", "value"),
     [("threshold", -1), ("threshold", np.nan), ("sigma1", 0), ("sigma1", "much"), ("sigma1", None)],
 )
@@ -115,8 +114,8 @@ class Expected(ThresholdScreen):
         return np.asarray((votes * student_probs).sum(axis=-1))
 
 
-@pytest.mark.parametrize("votes", [[10, 10], [0, 6], [6, 0], [4, 9, 4]])
-@pytest.mark.parametrize("screen", [OneClass(0, 2), OneClass(3, 1), Expected(3, 1)], ids=str)
+@parametrize("votes", [[10, 10], [0, 6], [6, 0], [4, 9, 4]])
+@parametrize("screen", [OneClass(0, 2), OneClass(3, 1), Expected(3, 1)], ids=str)
 def test_a_screen_of_ones_own_may_know_classes(votes, screen):
     probs = np.array([[0.7, 0.2, 0.1][: len(votes)]]) if screen.asks_student else None
     mechanism = NoisyArgmax(GaussianNoise(10), screen=screen)
@@ -138,7 +137,7 @@ def gap(screen, votes, student_probs):
     return ordered[..., -1] - ordered[..., -2]
 
 
-@pytest.mark.parametrize("statistic", [gap, lambda _, votes, probs: votes * 1.0])
+@parametrize("statistic", [gap, lambda _, votes, probs: votes * 1.0])
 def test_a_statistic_that_one_vote_changes_by_more_than_one_is_refused(statistic):
     screen = own_screen(Screen, statistic=statistic)
     mechanism = NoisyArgmax(GaussianNoise(5), screen=screen)

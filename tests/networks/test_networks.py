@@ -2,6 +2,7 @@
 
 import pytest
 import torch
+from conftest import parametrize
 from torch.nn import functional as F
 
 from nzc import networks
@@ -10,8 +11,8 @@ from nzc.validation import InputError
 pytestmark = pytest.mark.usefixtures("one_thread")
 
 
-@pytest.mark.parametrize("network", sorted(networks.MODULES))
-@pytest.mark.parametrize("shape", [(1, 28, 28), (3, 32, 32), (1, 8, 8)])
+@parametrize("network", sorted(networks.MODULES))
+@parametrize("shape", [(1, 28, 28), (3, 32, 32), (1, 8, 8)])
 def test_networks_give_logits_and_gradients_reach_every_weight(
     network: str, shape: tuple[int, ...]
 ) -> None:
@@ -26,7 +27,7 @@ def test_networks_give_logits_and_gradients_reach_every_weight(
         assert weight.grad.any(), name
 
 
-@pytest.mark.parametrize(
+@parametrize(
     ("network", "expected"),
     [
         ("resnet32", 464_154),  # He et al. 2015, Table 6: 0.46M; option A: 464,154
@@ -39,7 +40,7 @@ def test_sizes_are_the_literatures(network: str, expected: int) -> None:
     assert sum(weight.numel() for weight in built.parameters()) == expected
 
 
-@pytest.mark.parametrize(
+@parametrize(
     ("shape", "unlabeled", "expected"),
     [
         ((1, 16, 16), False, "cnn"),

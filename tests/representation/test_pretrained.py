@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from conftest import parametrize
 from numpy.testing import assert_allclose
 from torch import nn
 from torch.nn import functional as F
@@ -37,7 +38,7 @@ def _saved(path: Path, model: nn.Module) -> str:
     return str(path)
 
 
-@pytest.mark.parametrize(
+@parametrize(
     ("make", "name", "head"),
     [(resnet18, "resnet18", "fc"), (mobilenet_v3_small, "mobilenet_v3_small", "classifier.3")],
 )
@@ -83,7 +84,7 @@ def test_the_weights_are_in_the_stored_key(tmp_path: Path) -> None:
     assert len(set(keys)) == len(keys) - 1
 
 
-@pytest.mark.parametrize(
+@parametrize(
     ("key", "value"),
     [
         ("weights", None),
@@ -101,7 +102,7 @@ def _dependent(x: torch.Tensor) -> torch.Tensor:
     return x.flatten(1) - x.flatten(1).mean(0)
 
 
-@pytest.mark.parametrize(
+@parametrize(
     ("model", "rows"),
     [
         ("resnet18", np.ones((4, 9), np.float32)),

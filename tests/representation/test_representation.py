@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
-from conftest import Nzc, newest_folder
+from conftest import Nzc, newest_folder, parametrize
 from numpy.random import default_rng
 from sklearn.datasets import make_circles
 from sklearn.neighbors import KNeighborsClassifier
@@ -55,7 +55,7 @@ def _shaken(x: torch.Tensor, rng: torch.Generator) -> torch.Tensor:
     return x + 0.05 * torch.randn(x.shape, generator=rng)
 
 
-@pytest.mark.parametrize(
+@parametrize(
     "spectral",
     [SPECTRAL, replace(SPECTRAL, encoder=LEARNED), replace(SPECTRAL, copies=3, augment=_shaken)],
     ids=["rows themselves", "contrastive", "copies"],
@@ -85,7 +85,7 @@ def test_rows_along_a_path_are_close_and_rows_across_a_gap_are_not(tmp_path: Pat
     assert in_plane.score(splits.public.x, splits.public.y) < 0.95
 
 
-@pytest.mark.parametrize(
+@parametrize(
     ("shape", "alike"),
     [((1, 16, 16), {"encoder"}), ((1, 8, 8), {"copies"}), ((8,), {"plain", "copies"})],
 )
@@ -121,7 +121,7 @@ def test_vectors_beside_the_map_have_their_share_of_the_variance() -> None:
 CLOUD = default_rng(0).normal(size=(300, 10)).astype(np.float32)
 
 
-@pytest.mark.parametrize(
+@parametrize(
     ("rows", "classes", "clear"),
     [(_rings().public.x, 2, True), (CLOUD, 10, False)],
     ids=["rings", "one cloud"],
@@ -183,7 +183,7 @@ def test_later_rounds_ask_in_clusters_that_the_student_doubts() -> None:
     assert (cluster[_representative(places, 4, probs)] == 2).sum() >= 3
 
 
-@pytest.mark.parametrize("share", [0.3, 1.0])
+@parametrize("share", [0.3, 1.0])
 def test_labels_spread_to_the_surest_rows(share: float) -> None:
     """Nearest label, margin to the next class, the surest of each class; places may move."""
     places = default_rng(0).normal(size=(60, 4))
@@ -221,6 +221,6 @@ def test_a_run_from_representation_to_student(nzc: Nzc) -> None:
     assert (probabilities.argmax(axis=1) == labels["label"]).all()
 
 
-@pytest.mark.parametrize("override", ["query_choice=representative", "student.spread=0.5"])
+@parametrize("override", ["query_choice=representative", "student.spread=0.5"])
 def test_who_needs_a_representation_says_so(nzc: Nzc, override: str) -> None:
     assert nzc(override, code=2).err.startswith("nzc: representation=none: must be")

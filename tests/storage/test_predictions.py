@@ -12,7 +12,7 @@ from threading import Timer
 
 import numpy as np
 import pytest
-from conftest import Command
+from conftest import Command, parametrize
 
 from nzc.labeling.ledger import Ledger
 from nzc.labeling.ledger_entry import LedgerEntry
@@ -35,7 +35,7 @@ class Train:
         return self.array
 
 
-@pytest.mark.parametrize(
+@parametrize(
     ("array", "itemsize"),
     [
         (np.arange(256), 1),
@@ -80,7 +80,7 @@ DAMAGE = {
 }
 
 
-@pytest.mark.parametrize("damage", DAMAGE)
+@parametrize("damage", DAMAGE)
 def test_predictions_are_computed_once_and_again_where_they_are_damaged(
     store: PredictionStore, damage: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -188,7 +188,7 @@ def test_prune(store: PredictionStore, listed: Listed) -> None:
     assert len(Ledger(store.root / "ledger.db").entries()) == 3
 
 
-@pytest.mark.parametrize(
+@parametrize(
     ("arguments", "says"),
     [
         (["--prune", "zz"], "--prune=zz: "),

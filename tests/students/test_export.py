@@ -7,6 +7,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
+from conftest import parametrize
 from few_labels import COMMON, clouds, fit
 from numpy.random import default_rng
 from numpy.testing import assert_allclose, assert_array_equal
@@ -29,7 +30,7 @@ def _native(x: np.ndarray) -> torch.Tensor:
 ROWS = default_rng(0).normal(size=(1000, 5)) * 20 + [0, 50, -50, 70, 40]
 
 
-@pytest.mark.parametrize(
+@parametrize(
     "x",
     [
         ROWS.astype(np.float16),
@@ -46,7 +47,7 @@ def test_a_served_row_is_standardised_to_the_last_digit(x: np.ndarray) -> None:
     assert_array_equal(served.numpy(), standardizer(x))
 
 
-@pytest.mark.parametrize(
+@parametrize(
     ("dtype", "levels"),
     [
         ("uint8", None),
@@ -56,7 +57,7 @@ def test_a_served_row_is_standardised_to_the_last_digit(x: np.ndarray) -> None:
         ("uint16", [0, 300]),
     ],
 )
-@pytest.mark.parametrize("shape", [(9, 8, 4), (2, 9, 8)])
+@parametrize("shape", [(9, 8, 4), (2, 9, 8)])
 def test_a_served_image_is_prepared_to_the_last_digit(
     dtype: str, levels: list[int] | None, shape: tuple[int, ...]
 ) -> None:
@@ -72,7 +73,7 @@ GREY = default_rng(0).integers(0, 256, (40, 9, 8)).astype(np.uint8)
 SHARES = GREY / 255
 
 
-@pytest.mark.parametrize(
+@parametrize(
     ("x", "same", "others"),
     [
         (GREY, GREY.astype(np.int64), [SHARES, GREY.astype(np.uint16) + 300]),
@@ -97,7 +98,7 @@ def test_a_served_student_refuses_images_of_other_numbers(
             served.predict(other)
 
 
-@pytest.mark.parametrize("standardised", [True, False])
+@parametrize("standardised", [True, False])
 def test_a_served_student_answers_every_row(tmp_path: Path, standardised: bool) -> None:
     """Missing and absurd values change no other row; a missing one is the mean."""
     data, _ = clouds(100, 60, shape=(3,))

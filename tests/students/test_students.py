@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from conftest import SMALL, TEACHERS, Nzc
+from conftest import SMALL, TEACHERS, Nzc, parametrize
 from few_labels import COMMON, QUIET, clouds, fit
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.ensemble import RandomForestClassifier
@@ -45,7 +45,7 @@ TABLES = [Linear(strength=1, balance=0), Forest(trees=30, leaf=3, balance=0)]
 
 def each_of(students: list[Any]) -> Any:
     """Run a test with each of these students."""
-    return pytest.mark.parametrize("config", students, ids=lambda config: type(config).__name__)
+    return parametrize("config", students, ids=lambda config: type(config).__name__)
 
 
 def _data(wrong: int = 0, rows: int = 200, asked: int = 120) -> StudentData:
@@ -154,9 +154,7 @@ def test_certain_probabilities_are_labels_to_the_last_digit(config: Student) -> 
     assert_array_equal(*fitted)
 
 
-@pytest.mark.parametrize(
-    ("student", "repeating"), [(TABLES[0], {"strength": 10}), (TABLES[1], {"leaf": 30})]
-)
+@parametrize(("student", "repeating"), [(TABLES[0], {"strength": 10}), (TABLES[1], {"leaf": 30})])
 def test_weights_of_probabilities_are_those_of_repeated_rows(
     student: SklearnStudent, repeating: dict[str, int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -175,7 +173,7 @@ def test_weights_of_probabilities_are_those_of_repeated_rows(
     assert_allclose(soft.probabilities(data.x), expected, atol=0.01)
 
 
-@pytest.mark.parametrize(
+@parametrize(
     ("threshold", "labels"),
     [(None, [0, 0, 0, 1]), (0.3, [0, 0, 1, 1]), (0.6, [0, 0, 0, 0]), ("balanced", [0, 1, 1, 1])],
 )
@@ -191,7 +189,7 @@ def test_a_decision_rule_moves_labels_and_no_probability(
     assert_allclose(student.probabilities(rows), p, rtol=1e-6)
 
 
-@pytest.mark.parametrize(
+@parametrize(
     ("share", "labels"),
     [(0.0, [0, -1, -1, 0, -1]), (0.4, [0, 1, 0, 0, -1])],
 )
@@ -204,7 +202,7 @@ def test_soft_labels_are_of_labeled_rows_and_of_the_surest(share: float, labels:
     assert soft.mixed == 0.3
 
 
-@pytest.mark.parametrize("counts", [[2, 1, 0], [30, 9, 6], [3, 3, 3], [1, 0, 0]])
+@parametrize("counts", [[2, 1, 0], [30, 9, 6], [3, 3, 3], [1, 0, 0]])
 def test_expected_shares_are_the_james_stein_estimate(counts: list[int]) -> None:
     """λ of Hausser and Strimmer's equation 7, from counts; by it the drawn classes are balanced."""
     rows = sum(counts)
@@ -230,7 +228,7 @@ def test_labels_that_contradict_the_others_are_left_out() -> None:
     assert removed[12:120].mean() < 0.1
 
 
-@pytest.mark.parametrize(
+@parametrize(
     ("rows", "labels"),
     [
         (100, [0, 1]),
@@ -250,7 +248,7 @@ def test_odd_data(config: StudentConfig, rows: int, labels: list[int]) -> None:
         assert set(fitted.predict(data.x)) <= set(labels)
 
 
-@pytest.mark.parametrize("kind", ["supervised", "vat", "softmatch", "gan_ssl"])
+@parametrize("kind", ["supervised", "vat", "softmatch", "gan_ssl"])
 def test_a_whole_run(nzc: Nzc, kind: str) -> None:
     cheap = [*TEACHERS, "teachers.count=2", "teachers.epochs=1"]
     cheap += ["aggregator=ground_truth", "queries=100", "student.steps=2", "student.folds=2"]
@@ -262,7 +260,7 @@ def test_a_whole_run(nzc: Nzc, kind: str) -> None:
         assert curve in curves
 
 
-@pytest.mark.parametrize(
+@parametrize(
     ("config", "devices"),
     [
         (NETWORKS[3], {"devices": 2, "strategy": "ddp_spawn"}),
@@ -322,7 +320,7 @@ class Ranked(Supervised):
 RANKED = Ranked(**vars(PLAIN))
 
 
-@pytest.mark.parametrize(
+@parametrize(
     ("config", "wrong", "line"),
     [
         (PLAIN, {"network": batches, "batch_size": 1}, "student.network=batches: "),

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from conftest import parametrize
 from few_labels import COMMON, QUIET, clouds, fit
 from numpy.testing import assert_allclose
 from torch import optim
@@ -50,7 +51,7 @@ def splits() -> DataSplits:
     return Digits(0, 120, 30).load()
 
 
-@pytest.mark.parametrize(("stacked", "optimizers"), [(False, 3), (True, 1)])
+@parametrize(("stacked", "optimizers"), [(False, 3), (True, 1)])
 def test_teachers_keep_the_rate_of_their_own_optimiser(
     splits: DataSplits, tmp_path: Path, stacked: bool, optimizers: int, rates: list[float]
 ) -> None:
@@ -66,7 +67,7 @@ def test_teachers_keep_the_rate_of_their_own_optimiser(
     assert_allclose(sorted(rates, reverse=True), expected)
 
 
-@pytest.mark.parametrize("config", STUDENTS, ids=["supervised", "gan_ssl"])
+@parametrize("config", STUDENTS, ids=["supervised", "gan_ssl"])
 def test_students_keep_the_rate_of_their_own_optimiser(
     config: StudentConfig, rates: list[float]
 ) -> None:
@@ -77,7 +78,7 @@ def test_students_keep_the_rate_of_their_own_optimiser(
     assert_allclose(rates, [0.03] * 9 + [0.003] * 3)
 
 
-@pytest.mark.parametrize(
+@parametrize(
     ("key", "own"),
     [
         ("optimizer=SGD", {"optimizer": partial(optim.SGD, lr=-1)}),

@@ -9,7 +9,7 @@ from typing import Any
 import pandas as pd
 import pytest
 import torch
-from conftest import SMALL, Nzc
+from conftest import SMALL, Nzc, parametrize
 from few_labels import COMMON, clouds
 from pytorch_lightning import Callback, LightningModule, Trainer
 from pytorch_lightning.callbacks import EarlyStopping
@@ -80,7 +80,7 @@ def test_callbacks_see_student_and_representation_and_no_teacher(nzc: Nzc) -> No
     assert noted[-1]["metrics"]["loss_labelled"] == pytest.approx(last, rel=1e-6)
 
 
-@pytest.mark.parametrize(
+@parametrize(
     ("options", "line"),
     [
         ({"max_steps": 3}, "max_steps=3: "),
@@ -98,8 +98,8 @@ def test_an_option_that_cannot_be_is_refused_by_its_name(
         PLAIN.check((6,), 3, _settings(**options))
 
 
-@pytest.mark.parametrize("config", [PLAIN, GAN], ids=["student", "gan"])
-@pytest.mark.parametrize(
+@parametrize("config", [PLAIN, GAN], ids=["student", "gan"])
+@parametrize(
     ("algorithm", "measure"), [("norm", torch.Tensor.norm), ("value", lambda x: x.abs().max())]
 )
 def test_a_step_is_as_long_as_its_clipped_gradient(
