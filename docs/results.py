@@ -47,10 +47,11 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 
 import nzc
 from nzc.app.config import compose_run
+from nzc.labeling.ledger import now
 from nzc.runs.formatting import is_share, number, percent, some
 from nzc.runs.layout import FIGURES, RESULT, as_typed, read_overrides
 from nzc.runs.quantities import NOBODY, protects_nobody
-from nzc.runs.result import now, result_keys, versions
+from nzc.runs.result import result_keys, versions
 from nzc.sweeps.table import NOTHING, Sweep, cell
 from nzc.validation import InputError, from_pydantic
 

@@ -8,7 +8,6 @@ import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, field, fields, replace
-from datetime import UTC, datetime
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -16,6 +15,7 @@ from typing import Any
 
 from nzc.accounting.epsilon import Epsilon
 from nzc.data import splits
+from nzc.labeling.ledger import now
 from nzc.runs.layout import RESULT, flatten, with_infinity
 from nzc.runs.metrics import Metrics
 from nzc.runs.quantities import QUANTITIES, Stage, protects_nobody, quantity_of, tracked_as
@@ -61,11 +61,6 @@ class Clock:
         """Report `what` a stage did the last time, and how long it took; `name`: its other name."""
         if self.say is not None:
             self.say(name or stage, what, self._last[stage])
-
-
-def now() -> str:
-    """Return the time in UTC, to the second."""
-    return datetime.now(UTC).isoformat(timespec="seconds")
 
 
 @cache

@@ -10,9 +10,10 @@ from typing import Any
 import pandas
 from jinja2 import StrictUndefined, Template
 
+from nzc.labeling.ledger import now
 from nzc.runs.formatting import EPSILONS, heading, number
 from nzc.runs.layout import FIGURES, PAGE, as_typed
-from nzc.runs.result import RunResult, now
+from nzc.runs.result import RunResult
 from nzc.runs.summary import describe
 from nzc.storage.files import write_private
 from nzc.sweeps.figures import caption_of
