@@ -222,9 +222,7 @@ class Execution:
         log = partial(_record, self.folder)
         learn = partial(student.fit, seed=seed, trainer=parts.trainer, log=log)
         if student.folds > 1:
-            data = clean_labels(
-                data, student.folds, seed, lambda part, name: learn(part, name=name)
-            )
+            data = clean_labels(data, student.folds, seed, learn)
             sources.append(f"{data.labeled.sum():,} kept by cross-validation")
         if student.spread and self.places is not None:
             if data.soft is None:
@@ -232,8 +230,7 @@ class Execution:
             sources.append(f"spread to {data.labeled.sum():,} rows")
 
         if len(session.rounds) == len(session.promise.sizes):
-            fitted = learn(data, name="Student")
-            self.student = student.decided(fitted, splits.public.x)
+            self.student = student.decided(learn(data, name="Student"), splits.public.x)
         else:
             self.student = learn(data, name=f"Student of round {len(session.rounds)}")
             self.probs = self.student.probabilities(splits.public.x)

@@ -14,12 +14,12 @@ from nzc.types import Floats
 
 
 def clean_labels(
-    data: StudentData, folds: int, seed: int, learn: Callable[[StudentData, str], FittedStudent]
+    data: StudentData, folds: int, seed: int, learn: Callable[..., FittedStudent]
 ) -> StudentData:
     """Return the data without the labels that a student contradicts: some are wrong, by noise.
 
     Each of the `folds`, which are made class by class, is predicted by a student that learns from
-    all other rows.
+    all other rows, by learn(data, name=…).
     """
     rows = np.random.default_rng([seed, 5]).permutation(np.flatnonzero(data.labeled))
     rows = rows[np.argsort(data.labels[rows], kind="stable")]
@@ -29,7 +29,7 @@ def clean_labels(
         remaining = data.labels.copy()
         remaining[tested] = ABSTAIN
         if (remaining != ABSTAIN).any():
-            student = learn(replace(data, labels=remaining), f"Fold {fold + 1}")
+            student = learn(replace(data, labels=remaining), name=f"Fold {fold + 1}")
             wrong = student.predict(data.x[tested]) != data.labels[tested]
             labels[tested[wrong]] = ABSTAIN
     if (labels == ABSTAIN).all():

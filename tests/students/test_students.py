@@ -143,14 +143,12 @@ def test_certain_probabilities_are_labels_to_the_last_digit(config: Student) -> 
     if isinstance(config, StudentConfig):
         config = replace(config, steps=4, label_noise_rate=0.1)
 
-    def learn(part: StudentData, fold: str) -> FittedStudent:
-        return config.fit(part, 0, QUIET, fold)
-
+    learn = partial(config.fit, seed=0, trainer=QUIET)
     hard = clean_labels(data, 2, 0, learn)
     soft = clean_labels(_soft(data, np.eye(3)[data.labels]), 2, 0, learn)
     assert np.array_equal(hard.labels, soft.labels)
     assert 20 < hard.labeled.sum() < 90
-    fitted = [learn(part, "Student").probabilities(data.x) for part in (hard, soft)]
+    fitted = [learn(part, name="Student").probabilities(data.x) for part in (hard, soft)]
     assert_array_equal(*fitted)
 
 
@@ -221,7 +219,7 @@ def test_expected_shares_are_the_james_stein_estimate(counts: list[int]) -> None
 
 def test_labels_that_contradict_the_others_are_left_out() -> None:
     data = _data(wrong=12)
-    cleaned = clean_labels(data, 3, 0, lambda part, _: fit(PLAIN, part))
+    cleaned = clean_labels(data, 3, 0, lambda part, name: fit(PLAIN, part))
     removed = data.labeled & ~cleaned.labeled
     assert np.array_equal(cleaned.labels[~removed], data.labels[~removed])
     assert removed[:12].mean() > 0.8
@@ -241,7 +239,7 @@ def test_odd_data(config: StudentConfig, rows: int, labels: list[int]) -> None:
     data = clouds(rows, 0, 4)[0]
     data.labels[: len(labels)] = labels
     few = replace(config, steps=3, balance=1.0)
-    assert clean_labels(data, 2, 0, lambda part, _: fit(few, part)).labeled.any()
+    assert clean_labels(data, 2, 0, lambda part, name: fit(few, part)).labeled.any()
     fitted = fit(config, data)
     assert_allclose(fitted.probabilities(data.x).sum(axis=1), 1, rtol=1e-6)
     if not isinstance(config, GANSSL):
