@@ -23,24 +23,32 @@ def about_classes(splits: DataSplits, names: Sequence[str]) -> list[str]:
         return []
     counts = np.bincount(splits.private.y, minlength=len(names))
     shown = some([f"{name} ({count:,})" for name, count in zip(names, counts, strict=True)], 20)
-    why = "dataset.classes=null: the classes are those of the private records"
-    return [f"{why}: {shown}. To publish, declare them"]
+    return [
+        f"dataset.classes=null: the classes are those of the private records: {shown}. "
+        "To publish, declare them"
+    ]
 
 
 def about_labels(released: Ints, learned: Ints | None, names: Sequence[str]) -> list[str]:
     """Return what labels [pool] lack, ABSTAIN for none; `learned` None: there is no student."""
     if (released == ABSTAIN).all():
-        why = "no label was released, so no student can learn"
-        return [f"{why}: try {_LABELS}, or a lower threshold where there is one"]
+        return [
+            f"no label was released, so no student can learn: try {_LABELS}, "
+            "or a lower threshold where there is one"
+        ]
     lines = []
     missing = [name for label, name in enumerate(names) if label not in released]
     if missing:
-        why = f"{len(missing)} of {len(names)} classes got no released label"
-        lines.append(f"{why} ({some(missing, NAMED)}): try {_LABELS}")
+        lines.append(
+            f"{len(missing)} of {len(names)} classes got no released label "
+            f"({some(missing, NAMED)}): try {_LABELS}"
+        )
     count = np.inf if learned is None else (learned != ABSTAIN).sum()
     if count < PER_CLASS * len(names):
-        few = f"{count} labels, fewer than {PER_CLASS} for each of {len(names)} classes"
-        lines.append(f"the student learned from {few}: try {_LABELS}, or recipe=near_zero")
+        lines.append(
+            f"the student learned from {count} labels, fewer than {PER_CLASS} for each of "
+            f"{len(names)} classes: try {_LABELS}, or recipe=near_zero"
+        )
     return lines
 
 
@@ -52,10 +60,12 @@ def about_accuracy(accuracy: float, metrics: Metrics) -> list[str]:
     chance = 1 / max(1, len(present))
     if len(present) < 2 or (balanced > chance + 0.01 and accuracy > majority):
         return []
-    own = f"the student's accuracy is {percent(accuracy)} (balanced: {percent(balanced)})"
-    most = f"the most frequent class has {percent(majority)} (balanced: {percent(chance)})"
-    helps = f"{_LABELS}, or with two classes student=linear student.threshold=NUMBER"
-    return [f"{own}, and always answering {most}: try {helps}"]
+    return [
+        f"the student's accuracy is {percent(accuracy)} (balanced: {percent(balanced)}), and "
+        f"always answering the most frequent class has {percent(majority)} (balanced: "
+        f"{percent(chance)}): try {_LABELS}, or with two classes student=linear "
+        "student.threshold=NUMBER"
+    ]
 
 
 def about_recall(metrics: Metrics) -> list[str]:
@@ -63,6 +73,7 @@ def about_recall(metrics: Metrics) -> list[str]:
     missed = [f"{name} ({percent(share)})" for name, share in metrics.lowest if share < _MISSED]
     if not missed:
         return []
-    why = f"the student recognises less than {percent(_MISSED)} of the rows of {some(missed)}"
-    helps = "student.threshold=balanced (where there is a student), or a larger ε"
-    return [f"{why}: try {helps}"]
+    return [
+        f"the student recognises less than {percent(_MISSED)} of the rows of {some(missed)}: "
+        "try student.threshold=balanced (where there is a student), or a larger ε"
+    ]

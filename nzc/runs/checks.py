@@ -95,11 +95,9 @@ class PreparedRun:
         undeclared = self.splits.undeclared_classes
         if not private:
             undeclared = undeclared and "[no,yes]"
-        epsilon = self.session.promise.epsilon
-        require_publishable(ledger.rng, epsilon, undeclared, parts.baseline)
+        require_publishable(ledger.rng, self.session.promise.epsilon, undeclared, parts.baseline)
         names = ledger.ledger.names() if ledger.path.exists() else {}
-        known = names.get(ledger.dataset, parts.own_names)
-        require_name("dataset.name", parts.data_name, known)
+        require_name("dataset.name", parts.data_name, names.get(ledger.dataset, parts.own_names))
 
 
 def prepare(parts: RunComponents) -> PreparedRun:
@@ -139,8 +137,11 @@ def load_for(dataset: Dataset | None, teachers: Teachers, name: str) -> DataSpli
     """Load the dataset `name`, or none. InputError: the teachers need another one."""
     if dataset is None:
         if teachers.needs_dataset:
-            allowed = "must be a dataset where teachers are to be trained; or teachers=votes"
-            raise InputError("dataset", "none", allowed)
+            raise InputError(
+                "dataset",
+                "none",
+                "must be a dataset where teachers are to be trained; or teachers=votes",
+            )
         return DataSplits.empty()
     splits = load(dataset)
     least = 1 if splits.declared else 2  # else one record would decide whether there is a run
@@ -159,8 +160,9 @@ def _needs_places(parts: RunComponents) -> bool:
     """
     student = parts.student
     if parts.dataset is None and student is not None:
-        allowed = "must be none where there is no dataset"
-        raise InputError("student", parts.names["student"], allowed)
+        raise InputError(
+            "student", parts.names["student"], "must be none where there is no dataset"
+        )
     user = None
     if parts.teachers.needs_embedding:
         user = "these teachers"
@@ -169,11 +171,13 @@ def _needs_places(parts: RunComponents) -> bool:
     elif student is not None and student.spread > 0:
         user = "student.spread"
     if user and parts.dataset is None:
-        allowed = f"must be a dataset for {user}; query_choice=first needs none"
-        raise InputError("dataset", "none", allowed)
+        raise InputError(
+            "dataset", "none", f"must be a dataset for {user}; query_choice=first needs none"
+        )
     if user and parts.representation is None:
-        allowed = f"must be auto, spectral or another one for {user}"
-        raise InputError("representation", "none", allowed)
+        raise InputError(
+            "representation", "none", f"must be auto, spectral or another one for {user}"
+        )
     return user is not None or parts.baseline
 
 
@@ -189,8 +193,9 @@ def _check_sums(parts: RunComponents) -> None:
     }
     for key, value in chosen.items():
         if value:
-            allowed = "must have its default, because teachers=sums do not use it"
-            raise InputError(key, value, allowed)
+            raise InputError(
+                key, value, "must have its default, because teachers=sums do not use it"
+            )
 
 
 def _check_mechanism(parts: RunComponents, shape: VoteShape, truth: Ints | None) -> None:
@@ -198,26 +203,32 @@ def _check_mechanism(parts: RunComponents, shape: VoteShape, truth: Ints | None)
     with within("aggregator"):
         parts.policy.mechanism.check(shape.teachers)
     if parts.asks_truth and (truth is None or (truth == UNKNOWN).any()):
-        allowed = "must have true labels: a dataset, or teachers.labels"
-        raise InputError("aggregator", parts.names["aggregator"], allowed)
+        raise InputError(
+            "aggregator",
+            parts.names["aggregator"],
+            "must have true labels: a dataset, or teachers.labels",
+        )
 
 
 def _session(parts: RunComponents, splits: DataSplits, shape: VoteShape) -> LabelingSession:
     """Return the session of this run, with what it promises. InputError: it may not be run."""
     policy = parts.policy
     teachers = parts.teachers
-    student = parts.student is not None
     queries = parts.queries
     if isinstance(policy.mechanism, NoisySums):
         queries = None  # all rows, at one price
     elif queries is None and not policy.mechanism.adjacency.everywhere:
         counts = int(total_weight(shape.teachers, policy.shares))
         queries = rows_to_ask(counts, shape.classes, shape.rows, policy.mechanism.noise.deviation)
-    asks_student = policy.mechanism.asks_student
-    sizes = policy.selection.sizes(queries, shape.rows, student, asks_student)
+    sizes = policy.selection.sizes(
+        queries, shape.rows, parts.student is not None, policy.mechanism.asks_student
+    )
     if teachers.labels_asked_only and len(sizes) > 1:
-        allowed = "must be 1 where teachers label asked rows only (teachers.label)"
-        raise InputError("rounds", len(sizes), allowed)
+        raise InputError(
+            "rounds",
+            len(sizes),
+            "must be 1 where teachers label asked rows only (teachers.label)",
+        )
     promise = Promise(policy, sizes)
     ledger = RunLedger(
         parts.store.ledger,
@@ -237,8 +248,11 @@ def _session(parts: RunComponents, splits: DataSplits, shape: VoteShape) -> Labe
 def _check_baseline(parts: RunComponents, session: LabelingSession) -> None:
     """Check that DP-SGD has records to learn from, and an ε."""
     if not parts.teachers.needs_dataset or not np.isfinite(session.promise.epsilon):
-        allowed = "must be false unless there are private records, and labels with a finite ε"
-        raise InputError("baseline", True, allowed)
+        raise InputError(
+            "baseline",
+            True,
+            "must be false unless there are private records, and labels with a finite ε",
+        )
 
 
 def _check_learners(parts: RunComponents, splits: DataSplits) -> None:
@@ -246,9 +260,12 @@ def _check_learners(parts: RunComponents, splits: DataSplits) -> None:
     student = parts.student
     if student is not None:
         if isinstance(student.threshold, float) and splits.classes != 2:
-            why = f"a number is for two classes, and there are {splits.classes}"
-            allowed = f"must be balanced, or null: {why}"
-            raise InputError("student.threshold", student.threshold, allowed)
+            raise InputError(
+                "student.threshold",
+                student.threshold,
+                "must be balanced, or null: a number is for two classes, and there are "
+                f"{splits.classes}",
+            )
         student.check(splits.public.x.shape[1:], splits.classes, parts.trainer)
     if parts.representation is not None:
         parts.representation.check(splits.public.x)
@@ -265,8 +282,10 @@ def _doubts_of_sums(session: LabelingSession, splits: DataSplits) -> list[str]:
     noise_std = noise.sigma * counts_reach(None) / COUNTS_SHARE**0.5
     lines += about_sums(noise_std, splits.unit_count, splits.classes, len(splits.pool))
     if splits.units.groups is not None and splits.persons is None:
-        why = f"public rows have no {splits.units.grouped_by or 'groups'}"
-        lines.append(f"{why}: the records of a private group are averaged, which costs accuracy")
+        lines.append(
+            f"public rows have no {splits.units.grouped_by or 'groups'}: the records of a private "
+            "group are averaged, which costs accuracy"
+        )
     return lines
 
 
@@ -294,7 +313,12 @@ def _doubts(session: LabelingSession, shape: VoteShape, splits: DataSplits) -> l
         labels = float(privacy_filter.admit(np.ones(asked, dtype=bool)).sum())
         if labels < asked:
             limit = policy.budget
-    records = splits.unit_count or None
-    share = right / (answered or 1)
-    delta = promise.bound[1]
-    return doubts(labels, share, shape.classes, limit, delta, records, in_cells=in_cells)
+    return doubts(
+        labels,
+        right / (answered or 1),
+        shape.classes,
+        limit,
+        promise.bound[1],
+        splits.unit_count or None,
+        in_cells=in_cells,
+    )

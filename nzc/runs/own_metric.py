@@ -75,9 +75,12 @@ class OwnMetric:
         try:
             self(truth, truth, np.eye(classes)[truth])
         except Exception as error:  # metrics raise many types
-            allowed = "must give one number where the test labels are their own prediction"
-            key = f"metrics.{self.name}"
-            raise InputError(key, self.target, f"{allowed} ({_reason(error)})") from error
+            raise InputError(
+                f"metrics.{self.name}",
+                self.target,
+                "must give one number where the test labels are their own prediction "
+                f"({_reason(error)})",
+            ) from error
 
 
 def own_metrics(

@@ -139,8 +139,11 @@ class Execution:
             splits = replace(splits, asked=rows, coins=run.session.coins(rows))
         with self.stage("teachers"):
             trained = parts.teachers.train(splits, parts.store, parts.trainer)
-        ready = f"{parts.teachers.check(splits).teachers:,} ready"
-        self.stage.done("teachers", ready, parts.policy.mechanism.adjacency.voters)
+        self.stage.done(
+            "teachers",
+            f"{parts.teachers.check(splits).teachers:,} ready",
+            parts.policy.mechanism.adjacency.voters,
+        )
         with self.stage("votes"):
             votes = parts.teachers.vote(splits, trained)
         self.stage.done("votes", f"{len(votes.votes):,} rows counted")
@@ -176,8 +179,10 @@ class Execution:
         if self.run.parts.student is None:
             self.student = model
             self.labels = self.run.session.released
-            unit = self.run.parts.teachers.unit(self.run.splits)
-            self.sources = f"noisy sums of {self.votes.teachers:,} private {unit}s"
+            self.sources = (
+                f"noisy sums of {self.votes.teachers:,} private "
+                f"{self.run.parts.teachers.unit(self.run.splits)}s"
+            )
 
     def _use(self, queries: QueryRound) -> None:
         """Charge what the last round costs, and learn from all labels so far."""
@@ -198,8 +203,9 @@ class Execution:
         right = None
         if self.run.truth is not None:
             right = share_right(session.released[queries.rows], self.run.truth[queries.rows])
-        asked = len(queries.rows)
-        self.rounds.append(RoundResult(asked, queries.answered, reinforced, right, epsilon))
+        self.rounds.append(
+            RoundResult(len(queries.rows), queries.answered, reinforced, right, epsilon)
+        )
 
     def _learn(self, labels: Ints, reinforced: int) -> None:
         """Fit the student to labels [pool], of which it gave so many itself."""
@@ -215,12 +221,17 @@ class Execution:
         if reinforced:
             sources.append(f"{reinforced:,} labels of its own")
         if session.probabilities is not None:
-            probs = padded(session.probabilities, len(splits.pool), 0)
-            data = soft_labels(data, probs, student.spread, session.mixed)
+            data = soft_labels(
+                data,
+                padded(session.probabilities, len(splits.pool), 0),
+                student.spread,
+                session.mixed,
+            )
 
         seed = session.policy.seed
-        log = partial(_record, self.folder)
-        learn = partial(student.fit, seed=seed, trainer=parts.trainer, log=log)
+        learn = partial(
+            student.fit, seed=seed, trainer=parts.trainer, log=partial(_record, self.folder)
+        )
         if student.folds > 1:
             data = clean_labels(data, student.folds, seed, learn)
             sources.append(f"{data.labeled.sum():,} kept by cross-validation")
@@ -244,9 +255,12 @@ class Execution:
         with self.stage("accounting"):
             self.epsilon = session.epsilon()
             if len(self.votes.votes) and self.votes.teachers:
-                costs = session.curve(POINTS)
                 self.curves = curves_of(
-                    self.votes.votes, session.rows, session.released, costs, self.epsilon
+                    self.votes.votes,
+                    session.rows,
+                    session.released,
+                    session.curve(POINTS),
+                    self.epsilon,
                 )
         mechanism = parts.policy.mechanism
         queries = sum(session.promise.sizes)
@@ -343,8 +357,10 @@ class Execution:
                 from nzc.runs.plots import plot_run  # matplotlib takes half a second to import
 
                 plot_run(self.folder, self.curves, session.released, self.run.truth)
-        facts = {"sizes": session.promise.sizes, "rows": len(session.released)}
-        session.ledger.finish(digests(self.folder), facts)
+        session.ledger.finish(
+            digests(self.folder),
+            {"sizes": session.promise.sizes, "rows": len(session.released)},
+        )
 
 
 def _show(show: Callable[[RunResult], None], result: RunResult) -> None:

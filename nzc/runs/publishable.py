@@ -18,21 +18,33 @@ def require_publishable(rng: str, epsilon: Any, undeclared: str | None, baseline
     undeclared  what to type for classes that private labels alone decide; None: there are none
     """
     if baseline:
-        allowed = f"must be false: a baseline is there to compare, and is not published {_ELSE}"
-        raise InputError("baseline", True, allowed)
-    if epsilon in (inf, "inf", None):
-        why = "or the labels may reveal the votes: what is claimed is no bound"
-        raise InputError("epsilon.published", epsilon, f"must be finite, {why} {_ELSE}")
-    if rng != SYSTEM:
-        why = "anyone who knows the seed can subtract the noise"
         raise InputError(
-            "rng", rng, f"must be {SYSTEM} where a run or its tracker is public: {why}"
+            "baseline",
+            True,
+            f"must be false: a baseline is there to compare, and is not published {_ELSE}",
+        )
+    if epsilon in (inf, "inf", None):
+        raise InputError(
+            "epsilon.published",
+            epsilon,
+            "must be finite, or the labels may reveal the votes: what is claimed is no bound "
+            f"{_ELSE}",
+        )
+    if rng != SYSTEM:
+        raise InputError(
+            "rng",
+            rng,
+            f"must be {SYSTEM} where a run or its tracker is public: "
+            "anyone who knows the seed can subtract the noise",
         )
     if undeclared is not None:
         typed = shlex.quote(f"dataset.classes={undeclared}")
-        why = "because else private labels decide which classes are published"
-        allowed = f"must be declared, {why}: add {typed}, less what must not be known {_ELSE}"
-        raise InputError("dataset.classes", None, allowed)
+        raise InputError(
+            "dataset.classes",
+            None,
+            "must be declared, because else private labels decide which classes are published: "
+            f"add {typed}, less what must not be known {_ELSE}",
+        )
 
 
 def require_name(key: str, typed: str | None, known: Collection[str]) -> str:
@@ -42,9 +54,12 @@ def require_name(key: str, typed: str | None, known: Collection[str]) -> str:
     """
     name = typed or min(known, default=None)
     if not name:
-        why = "all that is published under one name adds up"
-        allowed = f"must say whom the data are about, as in {key}=hospital; {why} {_ELSE}"
-        raise InputError(key, None, allowed)
+        raise InputError(
+            key,
+            None,
+            f"must say whom the data are about, as in {key}=hospital; "
+            f"all that is published under one name adds up {_ELSE}",
+        )
     return name
 
 

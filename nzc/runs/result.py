@@ -72,11 +72,10 @@ def versions() -> dict[str, str]:
     known = {"nzc": __version__}
     home = Path(__file__).parents[2]
     if (home / ".git").exists():  # above an installed package may be another project
-        options = ["--always", "--abbrev=12", "--exclude=*", "--dirty=, with changes"]
-        describe = ["git", "-C", str(home), "describe", *options]
+        describe = ["describe", "--always", "--abbrev=12", "--exclude=*", "--dirty=, with changes"]
         with suppress(OSError, subprocess.CalledProcessError):  # git is not installed
             known["commit"] = subprocess.check_output(
-                describe, text=True, stderr=subprocess.DEVNULL
+                ["git", *describe], cwd=home, text=True, stderr=subprocess.DEVNULL
             ).strip()
     known["python"] = platform.python_version()
     for name, package in _PACKAGES.items():

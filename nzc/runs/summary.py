@@ -53,8 +53,8 @@ def _caption(result: RunResult) -> str:
     delta = f"δ = {result.delta:g}"
     if result.published_delta != result.delta:
         delta += ", unless another δ is given"
-    seconds = f"{result.seconds['total']:.1f} s"
-    return f"Each ε is at {delta}, and protects {whom}. The run took {seconds}."
+    seconds = result.seconds["total"]
+    return f"Each ε is at {delta}, and protects {whom}. The run took {seconds:.1f} s."
 
 
 def _student(result: RunResult) -> Iterator[Row]:
@@ -77,10 +77,16 @@ def _student(result: RunResult) -> Iterator[Row]:
 def _by_class(metrics: Metrics) -> Iterator[Row]:
     """Yield what unequal classes do not flatter, and the classes that the student misses most."""
     if is_far_from_even(metrics.majority, len(metrics.recall)):
-        flattering = "accuracy of always answering the most frequent class"
-        yield "majority rate", percent(metrics.majority), flattering
-        meaning = f"mean recall of all classes; AUC {percent(metrics.auc)}"
-        yield "balanced accuracy", percent(metrics.balanced_accuracy), meaning
+        yield (
+            "majority rate",
+            percent(metrics.majority),
+            "accuracy of always answering the most frequent class",
+        )
+        yield (
+            "balanced accuracy",
+            percent(metrics.balanced_accuracy),
+            f"mean recall of all classes; AUC {percent(metrics.auc)}",
+        )
     lowest = [f"class {name} {percent(share)}" for name, share in metrics.lowest]
     yield "lowest recall", percent(metrics.lowest[0][1]), f"of {', '.join(lowest)}"
 
@@ -96,8 +102,10 @@ def _labels(result: RunResult) -> Iterator[Row]:
     if count:
         shares = ""
         if teachers["mean_accuracy"] is not None:
-            shares = f"{percent(teachers['mean_accuracy'])} of their votes are right, and "
-            shares += f"{percent(teachers['ensemble_accuracy'])} of their pluralities"
+            shares = (
+                f"{percent(teachers['mean_accuracy'])} of their votes are right, and "
+                f"{percent(teachers['ensemble_accuracy'])} of their pluralities"
+            )
         yield contributors(result.voters, result.unit), f"{count:,}", shares
     yield "labels", f"{result.answered:,}", _released_for(result)
     known = "of those released"
@@ -107,8 +115,11 @@ def _labels(result: RunResult) -> Iterator[Row]:
         known += f"; {percent(result.learned_accuracy)} of all that the student learned from"
     yield "label accuracy", percent(result.label_accuracy), known
     if result.reinforced:
-        own = "labels that the student gave itself, at no cost"
-        yield "reinforced", f"{result.reinforced:,}", own
+        yield (
+            "reinforced",
+            f"{result.reinforced:,}",
+            "labels that the student gave itself, at no cost",
+        )
 
 
 def contributors(voters: str, unit: str) -> str:
@@ -208,7 +219,10 @@ def describe(result: RunResult) -> str:
 
 def describe_student(result: RunResult) -> tuple[str, dict[str, str]]:
     """Return description and tags of a student as a model: whence it learned, and at what cost."""
-    tags = {
+    text = f"Mechanism {result.mechanism}; learned from {result.learned_from}; {describe(result)}."
+    if result.unit == "label":
+        text += " It learned from features of private records too: nothing protects these."
+    return text, {
         "dataset": result.dataset,
         "unit": result.unit,
         "epsilon": number(result.epsilon.published),
@@ -216,7 +230,3 @@ def describe_student(result: RunResult) -> tuple[str, dict[str, str]]:
         "aggregator": result.aggregator,
         "mechanism": result.mechanism,
     }
-    text = f"Mechanism {result.mechanism}; learned from {result.learned_from}; {describe(result)}."
-    if result.unit == "label":
-        text += " It learned from features of private records too: nothing protects these."
-    return text, tags
