@@ -136,8 +136,9 @@ class Ledger:
             (stored,) = _entries(connection, _ONE, *identity)
             rdp = np.maximum(stored.rdp, entry.at(stored.orders))
             leak = max(stored.delta_cost, entry.delta_cost)
-            larger = f"UPDATE releases SET rdp = ?, leak = ? {_ONE}"
-            connection.execute(larger, (_as_bytes(rdp), leak, *identity))
+            connection.execute(
+                f"UPDATE releases SET rdp = ?, leak = ? {_ONE}", (_as_bytes(rdp), leak, *identity)
+            )
         return replace(stored, rdp=rdp, delta_cost=leak)
 
     def name(self, dataset: str, name: str) -> None:
@@ -153,8 +154,12 @@ class Ledger:
         """Record a limit for ε of all that is published about a dataset's people: the smallest one
         stands for ever.
         """
-        smaller = "ON CONFLICT (dataset) DO UPDATE SET epsilon = min(epsilon, excluded.epsilon)"
-        self.execute(f"INSERT INTO limits VALUES (?, ?) {smaller}", dataset, epsilon)
+        self.execute(
+            "INSERT INTO limits VALUES (?, ?) "
+            "ON CONFLICT (dataset) DO UPDATE SET epsilon = min(epsilon, excluded.epsilon)",
+            dataset,
+            epsilon,
+        )
 
     def names(self) -> dict[str, set[str]]:
         """Return the names of every dataset that has one."""
@@ -172,8 +177,9 @@ class Ledger:
         with self.transaction() as connection:
             if dataset is None:
                 return _entries(connection, "ORDER BY rowid")
-            where = f"WHERE dataset IN ({CONNECTED}) ORDER BY rowid"
-            return _entries(connection, where, dataset, None)
+            return _entries(
+                connection, f"WHERE dataset IN ({CONNECTED}) ORDER BY rowid", dataset, None
+            )
 
     def total(self, dataset: str, delta: float, kind: str | None = None) -> float:
         """Return ε at δ of all entries that count with a dataset, or of those of one kind."""
@@ -188,16 +194,18 @@ class Ledger:
         with self.transaction() as connection:
             for trial in trials:
                 if not connection.execute(delete, (trial.dataset, trial.key)).rowcount:
-                    allowed = "must be a stored trial; a release is never forgotten"
-                    raise InputError("key", trial.key, allowed)
+                    raise InputError(
+                        "key", trial.key, "must be a stored trial; a release is never forgotten"
+                    )
 
     def keep_draw(self, dataset: str, question: str, drawn: bytes) -> bytes:
         """Return what was drawn for a question before; if nothing was, store and return `drawn`."""
         identity = (dataset, question)
         with self.transaction() as connection:
             connection.execute("INSERT OR IGNORE INTO draws VALUES (?, ?, ?)", (*identity, drawn))
-            where = "WHERE dataset = ? AND question = ?"
-            ((stored,),) = connection.execute(f"SELECT drawn FROM draws {where}", identity)
+            ((stored,),) = connection.execute(
+                "SELECT drawn FROM draws WHERE dataset = ? AND question = ?", identity
+            )
         return bytes(stored)
 
     def finish_run(
@@ -211,9 +219,10 @@ class Ledger:
         row = (run, dataset, now(), json.dumps(dict(facts), sort_keys=True))
         with self.transaction() as connection:
             connection.execute("INSERT OR IGNORE INTO runs VALUES (?, ?, ?, ?)", row)
-            for question in questions:
-                drawn = "DELETE FROM draws WHERE dataset = ? AND question = ?"
-                connection.execute(drawn, (dataset, question))
+            connection.executemany(
+                "DELETE FROM draws WHERE dataset = ? AND question = ?",
+                [(dataset, question) for question in questions],
+            )
 
     def run(self, run: str) -> tuple[str, Tree, list[LedgerEntry]] | None:
         """Return dataset and facts of a finished run, and those of its entries that are stored;
@@ -224,9 +233,11 @@ class Ledger:
             return None
         dataset, text = rows[0]
         facts: Tree = json.loads(text)
-        own = facts["entries"]
-        together = self.entries(dataset)
-        entries = [entry for entry in together if entry.dataset == dataset and entry.key in own]
+        entries = [
+            entry
+            for entry in self.entries(dataset)
+            if entry.dataset == dataset and entry.key in facts["entries"]
+        ]
         return dataset, facts, entries
 
     @contextmanager
@@ -249,8 +260,9 @@ class Ledger:
         except sqlite3.OperationalError as error:
             raise RuntimeError(f"the ledger {self.path} could not be used: {error}") from error
         except sqlite3.DatabaseError as error:
-            allowed = f"must be a whole ledger file ({error}: restore a copy)"
-            raise InputError("ledger", self.path, allowed) from error
+            raise InputError(
+                "ledger", self.path, f"must be a whole ledger file ({error}: restore a copy)"
+            ) from error
 
     def execute(self, statement: str, *values: Any) -> list[tuple[Any, ...]]:
         """Return the rows of one statement, in a transaction of its own."""

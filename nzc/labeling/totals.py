@@ -53,9 +53,12 @@ class People:
 
     def limit(self, given: float | None) -> float | None:
         """Return the smallest limit that holds, `given` now or before; None: there is none."""
-        stored = f"SELECT epsilon FROM limits WHERE dataset IN ({CONNECTED})"
         ((limit,),) = self.ledger.execute(
-            f"SELECT min(epsilon) FROM ({stored} UNION SELECT ?3)", self.dataset, self.name, given
+            f"SELECT min(epsilon) FROM (SELECT epsilon FROM limits WHERE dataset IN ({CONNECTED}) "
+            "UNION SELECT ?3)",
+            self.dataset,
+            self.name,
+            given,
         )
         return None if limit is None else float(limit)
 
@@ -64,20 +67,24 @@ class People:
 
         InputError: the total exceeds `limit`
         """
-        others = f"dataset IN ({CONNECTED}) AND run IS NOT ?3"
         with self.ledger.transaction() as connection:
             earlier = connection.execute(
-                f"SELECT epsilon, delta, unit FROM published WHERE {others}",
+                "SELECT epsilon, delta, unit FROM published "
+                f"WHERE dataset IN ({CONNECTED}) AND run IS NOT ?3",
                 (self.dataset, self.name, run),
             ).fetchall()
             total = Total.of([promised, *earlier], limit)
             if limit is not None and total.epsilon > limit:
-                folders = f"all {total.folders} folders published about these people"
-                allowed = f"must be at least {total.epsilon:.6g}, the ε of {folders}, with this run"
+                allowed = (
+                    f"must be at least {total.epsilon:.6g}, the ε of all {total.folders} folders "
+                    "published about these people, with this run"
+                )
                 if np.isinf(total.epsilon):
                     allowed = "allows no such run: what is published then protects different things"
                 raise InputError("budget.total", limit, f"{allowed}; the smallest limit holds")
             if run is not None:
-                row = (run, self.dataset, now(), *promised)
-                connection.execute("INSERT OR IGNORE INTO published VALUES (?, ?, ?, ?, ?, ?)", row)
+                connection.execute(
+                    "INSERT OR IGNORE INTO published VALUES (?, ?, ?, ?, ?, ?)",
+                    (run, self.dataset, now(), *promised),
+                )
         return total
