@@ -68,8 +68,11 @@ class Promise:
         self.rounds = [Round(size, policy.mechanism) for size in sizes]
         self.rounds[0] = Round(sizes[0], first)
         if len(sizes) > 1 and not first.adjacency.everywhere:
-            allowed = f"must be 1: the cost of {policy.mechanism} counts over one round"
-            raise InputError("rounds", len(sizes), allowed)
+            raise InputError(
+                "rounds",
+                len(sizes),
+                f"must be 1: the cost of {policy.mechanism} counts over one round",
+            )
         self.plan = self._plan()  # of the sanitised ε; None: it is not published
         self.bound_cost = FREE if self.plan is None else gaussian_cost(1 / self.plan.noise)
         self.cost_of_bound = Cost(0, None, (), ((1, self.bound_cost),))
@@ -84,8 +87,7 @@ class Promise:
     @cached_property
     def descriptions(self) -> list[str]:
         """The mechanism of each round with the source of its code, as JSON."""
-        described = [describe(planned.mechanism) for planned in self.rounds]
-        return [json.dumps(facts, sort_keys=True) for facts in described]
+        return [json.dumps(describe(planned.mechanism), sort_keys=True) for planned in self.rounds]
 
     @property
     def epsilon(self) -> float:
@@ -113,8 +115,12 @@ class Promise:
         queries: list[tuple[int, DataDependentBound]] = []
         for planned in self.rounds:
             if not planned.mechanism.bounds:
-                allowed = f"no paper has a data-dependent bound for {policy.mechanism}"
-                raise InputError("bound", SANITISED, f"must be {DATA_INDEPENDENT}: {allowed}")
+                raise InputError(
+                    "bound",
+                    SANITISED,
+                    f"must be {DATA_INDEPENDENT}: no paper has a data-dependent bound for "
+                    f"{policy.mechanism}",
+                )
             queries += [(planned.size, bound) for bound in planned.mechanism.bounds]
         return policy.plan(queries, policy.delta)
 
@@ -147,8 +153,9 @@ class Promise:
         if not self.alike:
             later = self._filter(self.rounds[-1].mechanism)
         if first.budget != later.budget:
-            allowed = "must be null unless all noise is alike, or Gaussian"
-            raise InputError("budget.epsilon", budget, allowed)
+            raise InputError(
+                "budget.epsilon", budget, "must be null unless all noise is alike, or Gaussian"
+            )
         rounds = [replace(planned, filter=later) for planned in self.rounds]
         rounds[0] = replace(rounds[0], filter=first)
         return rounds
@@ -173,8 +180,10 @@ class Promise:
         least = price(1)
         allowed = f"must be null: {policy.mechanism} has no finite ε, so no budget can be kept"
         if np.isfinite(least):
-            costs = f"which {policy.mechanism} costs at delta={policy.delta:g}"
-            allowed = f"must be at least {least:.6g}, {costs}"
+            allowed = (
+                f"must be at least {least:.6g}, which {policy.mechanism} costs at "
+                f"delta={policy.delta:g}"
+            )
         raise InputError("budget.epsilon", policy.budget, allowed)
 
     def _individual(self) -> dict[str, float]:
@@ -183,8 +192,11 @@ class Promise:
         for name, share in self.policy.shares.items():
             epsilon = self._epsilon_of(share)
             if epsilon > share.budget * (1 + 1e-9):
-                allowed = f"must be at least {epsilon:.6g}; or leave noise null"
-                raise InputError(f"budget.groups.{name}", share.budget, allowed)
+                raise InputError(
+                    f"budget.groups.{name}",
+                    share.budget,
+                    f"must be at least {epsilon:.6g}; or leave noise null",
+                )
             epsilons[name] = epsilon
         return epsilons
 

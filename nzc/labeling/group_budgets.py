@@ -58,8 +58,11 @@ def weights(budgets: Mapping[str, float]) -> dict[str, int]:
         whole = (largest * values / values.max() * (1 + 1e-12)).astype(int)
         if (whole >= _ENOUGH * largest * values / values.max()).all():
             return dict(zip(budgets, whole.tolist(), strict=True))
-    allowed = f"must be at least 1/{_FINEST} of the largest, {max(budgets.values()):g}"
-    raise InputError("budget.groups", min(budgets.values()), allowed)
+    raise InputError(
+        "budget.groups",
+        min(budgets.values()),
+        f"must be at least 1/{_FINEST} of the largest, {max(budgets.values()):g}",
+    )
 
 
 def weigh(splits: DataSplits, groups: Mapping[str, Share], taken: bool) -> DataSplits:
@@ -72,17 +75,24 @@ def weigh(splits: DataSplits, groups: Mapping[str, Share], taken: bool) -> DataS
     """
     given = [*groups] or None
     if groups and not taken:
-        allowed = "must be null with these teachers, and with a baseline"
-        raise InputError("budget.groups", given, allowed)
+        raise InputError(
+            "budget.groups", given, "must be null with these teachers, and with a baseline"
+        )
     if splits.units.budgets is None and not groups:
         return splits
     if splits.units.budgets is None:
-        allowed = "must be null where records have no group (`budget` of npz or a table)"
-        raise InputError("budget.groups", given, allowed)
+        raise InputError(
+            "budget.groups",
+            given,
+            "must be null where records have no group (`budget` of npz or a table)",
+        )
     unknown = int((~np.isin(splits.units.budgets.astype(str), [*groups])).sum())
     if unknown:
-        allowed = f"must give the ε of every record's group; {unknown:,} have another"
-        raise InputError("budget.groups", given, allowed)
+        raise InputError(
+            "budget.groups",
+            given,
+            f"must give the ε of every record's group; {unknown:,} have another",
+        )
     own = np.array([groups[name].weight for name in splits.units.budgets])
     if splits.units.groups is not None:
         from pandas import Series  # takes half a second to import

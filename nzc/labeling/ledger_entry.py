@@ -35,8 +35,9 @@ class LedgerEntry:
         if not len(self.orders) or not (np.diff(self.orders, prepend=1) > 0).all():
             raise InputError("orders", self.orders, "must be ascending, at least one, each above 1")
         if self.rdp.shape != self.orders.shape or not (self.rdp >= 0).all():
-            allowed = f"must be {len(self.orders)} costs of 0 or above, one per order"
-            raise InputError("rdp", self.rdp, allowed)
+            raise InputError(
+                "rdp", self.rdp, f"must be {len(self.orders)} costs of 0 or above, one per order"
+            )
 
     @property
     def neighbours(self) -> str | None:

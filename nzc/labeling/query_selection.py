@@ -46,25 +46,29 @@ class QuerySelection:
         """
         by_student = self.choice in _BY_STUDENT
         if by_student and not student:
-            allowed = "must be first or random where there is no student"
-            raise InputError("query_choice", self.choice, allowed)
+            raise InputError(
+                "query_choice", self.choice, "must be first or random where there is no student"
+            )
         if queries is None:
             queries = sum(self.rounds) if isinstance(self.rounds, list) else rows
         whole("queries", queries, 1, rows, "(the public rows)")
         sizes = self._sizes(queries, student and (by_student or asks_student))
         if len(sizes) > 1 and not student:
-            allowed = "must be 1 where there is no student to learn in between"
-            raise InputError("rounds", self.rounds, allowed)
+            raise InputError(
+                "rounds", self.rounds, "must be 1 where there is no student to learn in between"
+            )
         if len(sizes) == 1 and by_student:
-            allowed = f"must be 2 or more for query_choice={self.choice}"
-            raise InputError("rounds", self.rounds, allowed)
+            raise InputError(
+                "rounds", self.rounds, f"must be 2 or more for query_choice={self.choice}"
+            )
         return sizes
 
     def _sizes(self, queries: int, uses_student: bool) -> list[int]:
         if isinstance(self.rounds, list):
             if queries != sum(self.rounds):
-                allowed = f"must be null, or the sum of rounds ({sum(self.rounds)})"
-                raise InputError("queries", queries, allowed)
+                raise InputError(
+                    "queries", queries, f"must be null, or the sum of rounds ({sum(self.rounds)})"
+                )
             return self.rounds
         count = self.rounds or (2 if uses_student else 1)
         whole("rounds", count, 1, queries, "(one query each)")
