@@ -37,13 +37,7 @@ from nzc.labeling.group_budgets import total_weight
 from nzc.labeling.ledger_entry import total_epsilon
 from nzc.labeling.run_ledger import RunLedger, question
 from nzc.labeling.smoothing import NoisyTotals, expected_records, smooth
-from nzc.labeling.sums import (
-    LinearModel,
-    PublicRows,
-    ReleasedCounts,
-    ReleasedMoments,
-    fit,
-)
+from nzc.labeling.sums import LinearModel, PublicRows, ReleasedCounts, ReleasedMoments, fit
 from nzc.mechanisms import ABSTAIN, UNIT, NoisySums, OwnLabels
 from nzc.teachers import VoteHistograms
 from nzc.teachers.sums import COUNTS_SHARE, PrivateSums
@@ -191,15 +185,15 @@ class LabelingSession:
         noise_std = mechanism.noise.sigma * UNIT
 
         counts = sums.class_counts()
-        share = COUNTS_SHARE
-        key = self._key(rows, counts)
         noisy, nonce = self.ledger.draw(
-            [2, 0], key, lambda rng: mechanism.release(counts, rng, share=share)
+            [2, 0],
+            self._key(rows, counts),
+            lambda rng: mechanism.release(counts, rng, share=COUNTS_SHARE),
         )
-        released = ReleasedCounts.of(noisy, noise_std / share**0.5, sums)
+        released = ReleasedCounts.of(noisy, noise_std / COUNTS_SHARE**0.5, sums)
 
         matrix = sums.matrix(released.code)
-        rest = 1 - share
+        rest = 1 - COUNTS_SHARE
         key = self._key(rows, noisy, nonce, matrix)
         noisy, nonce = self.ledger.draw(
             [2, 1], key, lambda rng: mechanism.release(matrix, rng, share=rest)
@@ -214,8 +208,16 @@ class LabelingSession:
         admitted = self._admit(labels)
         cost = mechanism.cost(matrix, labels[:admitted])
         key = self._key(rows, key, noisy, nonce)
-        asked = np.ones(admitted, bool)
-        self._add(QueryRound(self.planned, rows[:admitted], labels[:admitted], cost, asked, key))
+        self._add(
+            QueryRound(
+                self.planned,
+                rows[:admitted],
+                labels[:admitted],
+                cost,
+                np.ones(admitted, bool),
+                key,
+            )
+        )
         return model
 
     def _draw(self, queries: Queries) -> Draw:
@@ -289,12 +291,19 @@ class LabelingSession:
         It depends on the neighbours too: an entry of the ledger, and the words in it, are of one
         kind of neighbours.
         """
-        mechanism = self.promise.descriptions[len(self.rounds)]
-        facts = mechanism, self.promise.epsilon, self.policy.seed, len(self.rounds) + 1
         content = None
         if self._public is not None:
             content = self._public[rows]
-        return question(*facts, self.ledger.neighbours, rows, content, *parts)
+        return question(
+            self.promise.descriptions[len(self.rounds)],
+            self.promise.epsilon,
+            self.policy.seed,
+            len(self.rounds) + 1,
+            self.ledger.neighbours,
+            rows,
+            content,
+            *parts,
+        )
 
     def charge(self) -> None:
         """Record the last round in the ledger, before anyone sees its labels."""
@@ -395,8 +404,10 @@ class LabelingSession:
         costs = (past.worst_case for past in self.rounds)
         most = sum(costs, self.promise.cost_of_bound).data_independent(self.policy.delta)
         if most > promised * (1 + _PRECISION):
-            why = f"these labels cost up to ε = {most:.6g}, and ε = {promised:.6g} was promised"
-            raise RuntimeError(f"{why}. This is an error of nzc; no result is written")
+            raise RuntimeError(
+                f"these labels cost up to ε = {most:.6g}, and ε = {promised:.6g} was promised. "
+                "This is an error of nzc; no result is written"
+            )
 
     def curve(self, points: int) -> tuple[Ints, dict[str, Floats]]:
         """Return how ε grew over all rounds (accounting.cost.cost_curve)."""
@@ -445,7 +456,11 @@ class LabelingSession:
             queries = min(queries, policy.answers)
         # It answers all queries, so the budget admits fewer of them than in a run with a screen.
         queries = admits_answered(dearest.filter, queries, spent)
-        rng = np.random.default_rng([policy.seed, 3])
         return dearest.mechanism.audit(
-            self.voters, self.classes, queries, policy.audit_trials, policy.delta, rng
+            self.voters,
+            self.classes,
+            queries,
+            policy.audit_trials,
+            policy.delta,
+            np.random.default_rng([policy.seed, 3]),
         )
