@@ -37,8 +37,9 @@ class Cells(Teachers):
 
     def check(self, splits: DataSplits) -> VoteShape:
         if splits.units.groups is None and self.per_group > 1:
-            allowed = "must be 1 where the dataset has no groups"
-            raise InputError("per_group", self.per_group, allowed)
+            raise InputError(
+                "per_group", self.per_group, "must be 1 where the dataset has no groups"
+            )
         return VoteShape(len(splits.public), splits.classes, splits.unit_count * self.per_group)
 
     def counted(self, splits: DataSplits) -> DataSplits:

@@ -87,8 +87,10 @@ class Ensemble(EnsembleSettings):
     def train_worker(
         self, splits: DataSplits, store: PredictionStore, trainer: TrainerSettings
     ) -> None:
-        request = self.stored_request(splits, trainer)
-        store.train_worker(request, lambda work: self.teach_missing(splits, trainer, work))
+        store.train_worker(
+            self.stored_request(splits, trainer),
+            lambda work: self.teach_missing(splits, trainer, work),
+        )
 
     def teach_shards(
         self, splits: DataSplits, shards: list[Ints], trainer: TrainerSettings, work: Path

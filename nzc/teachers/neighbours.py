@@ -36,14 +36,20 @@ class Neighbours(Teachers):
 
     def check(self, splits: DataSplits) -> VoteShape:
         if self.unit(splits) == "group":  # several of its records may vote
-            allowed = (
+            raise InputError(
+                "_target_",
+                type(self).__name__,
                 "must be other teachers where the dataset has groups "
-                "(or, for dataset=npz, dataset.unit=record)"
+                "(or, for dataset=npz, dataset.unit=record)",
             )
-            raise InputError("_target_", type(self).__name__, allowed)
         positive("sampling", self.sampling)
-        sample = max(1, int(splits.unit_count * self.sampling))
-        whole("count", self.count, 1, sample, "(the expected size of a sample)")
+        whole(
+            "count",
+            self.count,
+            1,
+            max(1, int(splits.unit_count * self.sampling)),
+            "(the expected size of a sample)",
+        )
         return VoteShape(len(splits.public), splits.classes, self.count)
 
     def train(
@@ -64,8 +70,8 @@ class Neighbours(Teachers):
         votes = np.zeros((len(splits.public), splits.classes), np.int64)
         for row in splits.to_label:
             sample = np.flatnonzero(rng.random(len(labels)) < self.sampling)
-            places = splits.embedding.private[sample]
-            distances = ((places - splits.embedding.public[row]) ** 2).sum(axis=1)
+            apart = splits.embedding.private[sample] - splits.embedding.public[row]
+            distances = (apart**2).sum(axis=1)
             # Stable: the first of equally near ones.
             nearest = sample[distances.argsort(kind="stable")[: self.count]]
             voted = np.append(labels[nearest], fixed[len(nearest) :])

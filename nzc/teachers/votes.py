@@ -62,22 +62,28 @@ class VoteFile(Teachers):
         labels = load_array(self.labels, "labels")
         rows, classes = self._votes.shape
         if labels.shape != (rows,) or not np.isin(labels, np.arange(classes)).all():
-            allowed = (
-                f"must hold {rows:,} whole numbers from 0 to {classes - 1}, one per row of votes"
+            raise InputError(
+                "labels",
+                self.labels,
+                f"must hold {rows:,} whole numbers from 0 to {classes - 1}, one per row of votes",
             )
-            raise InputError("labels", self.labels, allowed)
         return labels.astype(np.int64)
 
     def check(self, splits: DataSplits) -> VoteShape:
         rows, classes = self._on_public(splits).shape
         if splits.labels_only:
-            allowed = (
-                "must not be given with dataset.unit=label: the labels behind the votes are unknown"
+            raise InputError(
+                "path",
+                self.path,
+                "must not be given with dataset.unit=label: the labels behind the votes are "
+                "unknown",
             )
-            raise InputError("path", self.path, allowed)
         if not splits.is_empty and classes != splits.classes:
-            allowed = f"must have the dataset's {splits.classes} classes, not {classes}"
-            raise InputError("path", self.path, allowed)
+            raise InputError(
+                "path",
+                self.path,
+                f"must have the dataset's {splits.classes} classes, not {classes}",
+            )
         return VoteShape(rows, classes, self.count or int(self._votes[:1].sum()))
 
     def truth(self, splits: DataSplits) -> Ints | None:
