@@ -100,8 +100,7 @@ class Glyph(Dataset):
             public[kind[: round(self.public_fonts * len(kind))]] = True
         chosen = public == (split != "private")
         if not whole[chosen].any():
-            allowed = f"leaves no font with every symbol for {split} rows"
-            raise self.refused("public_fonts", allowed)
+            raise self.refused("public_fonts", f"leaves no font with every symbol for {split} rows")
         return tuple(compress(fonts, chosen))
 
     @property

@@ -175,8 +175,9 @@ def _reading(path: str, key: str, name: str) -> Iterator[None]:
         raise
     except Exception as error:  # NumPy, zipfile and their decoders raise many types
         why = getattr(error, "strerror", None) or type(error).__name__
-        allowed = (
+        raise InputError(
+            key,
+            path,
             "must be an .npy or an .npz file, whole, of numbers or text "
-            f"(dataset=table reads CSV, Parquet and Arrow files): {name} cannot be read ({why})"
-        )
-        raise InputError(key, path, allowed) from None
+            f"(dataset=table reads CSV, Parquet and Arrow files): {name} cannot be read ({why})",
+        ) from None

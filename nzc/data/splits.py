@@ -313,8 +313,9 @@ def by_share(units: Ints, named: bool, private: float, public: float, seed: int)
     InputError: a split would be empty, other than the private one where `private` is 0.
     """
     if private + public >= 1:
-        allowed = f"private + public must stay below 1 (public is {public})"
-        raise InputError("private", private, allowed)
+        raise InputError(
+            "private", private, f"private + public must stay below 1 (public is {public})"
+        )
     place: AnyArray
     if named and private:
         place = draw_by_key(units, seed, 2) / 2.0**64
@@ -330,9 +331,12 @@ def by_share(units: Ints, named: bool, private: float, public: float, seed: int)
     is_test = place >= end_of_public
     masks = [is_private, ~is_private & ~is_test, is_test]
     if not all(mask.any() for mask in masks[private == 0 :]):
-        names = f"{len(np.unique(units)):,} names or rows in all"
-        allowed = f"must leave no split empty, of {names}; or set dataset.seed"
-        raise InputError("private", private, allowed)
+        raise InputError(
+            "private",
+            private,
+            f"must leave no split empty, of {len(np.unique(units)):,} names or rows in all; "
+            "or set dataset.seed",
+        )
     return masks
 
 
@@ -351,11 +355,17 @@ def to_drop(
     shared = people.intersection(others)
     if not shared:
         return shared
-    rows = "are in public rows too, or in test rows"
-    found = f"of {len(people):,} values of the {names} in private rows, {len(shared):,} {rows}"
+    found = (
+        f"of {len(people):,} values of the {names} in private rows, {len(shared):,} "
+        "are in public rows too, or in test rows"
+    )
     if overlap == "refuse":
-        drop = "drop, to learn nothing from the private rows of people on both sides"
-        raise InputError("overlap", overlap, f"must be {drop}, or allow: {found}")
+        raise InputError(
+            "overlap",
+            overlap,
+            "must be drop, to learn nothing from the private rows of people on both sides, "
+            f"or allow: {found}",
+        )
     if overlap == "allow":
         say(found)
         return frozenset()
