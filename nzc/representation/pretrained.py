@@ -66,8 +66,11 @@ class Pretrained(Encoder):
             if not torch.allclose(two[:1], one, atol=1e-3):
                 raise ValueError("the vector of a row must not depend on the rows beside it")
         except Exception as error:  # models raise many types
-            allowed = f"must make vectors of rows {list(shape)} ({in_a_line(error, 200)})"
-            raise InputError(key, self.model, allowed) from error
+            raise InputError(
+                key,
+                self.model,
+                f"must make vectors of rows {list(shape)} ({in_a_line(error, 200)})",
+            ) from error
 
     def fit(self, public: AnyArray, trainer: TrainerSettings) -> Placement:
         if self._is_torchvisions:
@@ -84,8 +87,9 @@ class Pretrained(Encoder):
         from torchvision import models
 
         if self.model not in models.list_models(module=models):
-            allowed = "must be a .pt2 file, your own or in torchvision.models"
-            raise InputError("model", self.model, allowed)
+            raise InputError(
+                "model", self.model, "must be a .pt2 file, your own or in torchvision.models"
+            )
         return models.get_model_weights(self.model)
 
     @cached_property
@@ -107,8 +111,7 @@ class Pretrained(Encoder):
             state = torch.load(str(self.weights), map_location="cpu", weights_only=True)
             body = {key: state[key] for key in state if key.rpartition(".")[0] not in head}
             model.load_state_dict(body)
-        size = self.size or prepared.crop_size[0]
-        return _Vectors(model, size, prepared.mean, prepared.std)
+        return _Vectors(model, self.size or prepared.crop_size[0], prepared.mean, prepared.std)
 
 
 class _Vectors(nn.Module):

@@ -89,10 +89,11 @@ class Adversaries(StudentModule):
         """
         network = self.network
         if not (isinstance(network, nn.Sequential) and isinstance(network[-1], nn.Linear)):
-            allowed = (
-                "must be a Sequential that ends in a Linear head, below which are the features"
+            raise InputError(
+                "network",
+                self.config.network,
+                "must be a Sequential that ends in a Linear head, below which are the features",
             )
-            raise InputError("network", self.config.network, allowed)
         # A slice of a subclass would call its constructor.
         body = nn.Sequential(*list(network)[:-1])
         return body, without_statistics(body), network[-1]

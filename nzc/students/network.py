@@ -75,8 +75,11 @@ class StudentConfig(OptimizerSettings, Student):
         student = self.student(made_up, seed=0)
         with trial("augment", self.augment, "must give rows that the network takes"):
             student.network(student.augmented(student.x))
-        losses = f"must be trainable by the losses of {type(self).__name__} in these batches"
-        with trial("network", self.network, losses):
+        with trial(
+            "network",
+            self.network,
+            f"must be trainable by the losses of {type(self).__name__} in these batches",
+        ):
             torch.stack(list(student.batch_losses(labeled, pool).values())).sum().backward()
         with trial("optimizer", self.optimizer, "must train the student by steps with a closure"):
             student.on_train_start()

@@ -211,8 +211,11 @@ class TrainerSettings:
         for callback in callbacks:
             for kind in type(callback).__mro__:
                 if kind.__name__ in _NO_CALLBACKS:
-                    refused = f"must be without {kind.__name__}: {_NO_CALLBACKS[kind.__name__]}"
-                    raise InputError("trainer.callbacks", type(callback).__name__, refused)
+                    raise InputError(
+                        "trainer.callbacks",
+                        type(callback).__name__,
+                        f"must be without {kind.__name__}: {_NO_CALLBACKS[kind.__name__]}",
+                    )
         own["callbacks"] = deepcopy(callbacks)
         own["enable_checkpointing"] = any(isinstance(part, Checkpoint) for part in callbacks)
         if "profiler" in own:
@@ -248,8 +251,9 @@ class TrainerSettings:
             if len(options) == 1:
                 [(name, value)] = options.items()
                 key = f"trainer.{name}"
-            allowed = f"must be an option of pytorch_lightning.Trainer ({in_a_line(error)})"
-            raise InputError(key, value, allowed) from error
+            raise InputError(
+                key, value, f"must be an option of pytorch_lightning.Trainer ({in_a_line(error)})"
+            ) from error
 
     def _environment(self) -> "LightningEnvironment":
         """Return this node's number and the first's address: of NODE_RANK, MASTER_ADDR or SLURM."""
@@ -266,11 +270,10 @@ class TrainerSettings:
 
 def _objects(name: str, value: Any, kind: type) -> list[Any]:
     """Return an object or a list of objects as a list. InputError: one is not of this kind."""
-    objects: list[Any] = value
-    if not isinstance(value, list):
-        objects = [value]
+    objects: list[Any] = value if isinstance(value, list) else [value]
     for item in objects:
         if not isinstance(item, kind):
-            allowed = f"must be objects of {kind.__module__}.{kind.__name__}"
-            raise InputError(f"trainer.{name}", item, allowed)
+            raise InputError(
+                f"trainer.{name}", item, f"must be objects of {kind.__module__}.{kind.__name__}"
+            )
     return objects
