@@ -38,14 +38,15 @@ def doubts(
         shares = f"{100 * accuracy:.1f} % of the labels would be right"
         if agreement is not None:
             shares = f"{shares} if {100 * agreement:.0f} % of the votes were right"
-        remedy = f"use more {voters}, a larger ε or fewer queries"
         lines.append(
-            f"noise drowns the votes: {shares}, without noise 100.0 %; "
-            f"{remedy} (at a fixed ε, more queries mean {price} for each)"
+            f"noise drowns the votes: {shares}, without noise 100.0 %; use more {voters}, "
+            f"a larger ε or fewer queries (at a fixed ε, more queries mean {price} for each)"
         )
     if epsilon is not None and labels < PER_CLASS * classes:
-        few = f"fewer than {PER_CLASS} for each of {classes} classes"
-        lines.append(f"ε = {epsilon:g} buys {labels:.3g} labels, {few}")
+        lines.append(
+            f"ε = {epsilon:g} buys {labels:.3g} labels, "
+            f"fewer than {PER_CLASS} for each of {classes} classes"
+        )
     return lines + about_delta(delta, records)
 
 
@@ -66,9 +67,13 @@ def about_sums(noise_std: float, units: int, classes: int, public: int) -> list[
     lines = []
     hidden = 3 * noise_std
     if hidden > units / classes:
-        why = f"noise of class counts hides classes of fewer than {hidden:,.0f} of {units:,}"
-        lines.append(f"{why}: use more records or a larger ε")
+        lines.append(
+            f"noise of class counts hides classes of fewer than {hidden:,.0f} of {units:,}: "
+            "use more records or a larger ε"
+        )
     if public < FEW_ROWS:
-        why = f"there are {public:,} public rows, and they tell how features vary"
-        lines.append(f"{why}: {FEW_ROWS:,} or more make a better model")
+        lines.append(
+            f"there are {public:,} public rows, and they tell how features vary: "
+            f"{FEW_ROWS:,} or more make a better model"
+        )
     return lines

@@ -73,8 +73,11 @@ class Plan:
             whole("records", self.records, self.teachers)
         shares = vote_shares(self.classes, self.agreement)[0]
         if shares[0] <= shares[1]:
-            allowed = f"must be above the share of the runner-up, {shares[1]:.3g}"
-            raise InputError("agreement", self.agreement, allowed)
+            raise InputError(
+                "agreement",
+                self.agreement,
+                f"must be above the share of the runner-up, {shares[1]:.3g}",
+            )
 
     @cached_property
     def rows(self) -> list[PlannedRun]:
