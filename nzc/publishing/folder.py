@@ -74,11 +74,11 @@ def publish(
     promise_of  returns the promise that follows from the run's configuration, by sizes of rounds
     """
     if dest.exists() or run.folder.resolve() in dest.resolve().parents:
-        allowed = "must not exist yet, and must not be in the run's folder"
-        raise InputError("DEST", dest, allowed)
+        raise InputError("DEST", dest, "must not exist yet, and must not be in the run's folder")
     if not path.is_file():
-        allowed = "must be the ledger that knows this run, or the store with it"
-        raise InputError("--store", path, allowed)
+        raise InputError(
+            "--store", path, "must be the ledger that knows this run, or the store with it"
+        )
     ledger = Ledger(path)
     digest = sha256(run.records[RESULT]).hexdigest()
     dataset, facts, entries = _recorded(ledger, run, digest)
@@ -100,8 +100,9 @@ def read_run(folder: Path) -> FinishedRun:
     if not (folder / _CONFIGURATION[0]).is_file() or (folder / SWEEP).is_file():
         raise InputError("RUN", folder, "must be the folder of one run, below outputs/")
     if not (folder / RESULT).is_file() or (folder / ERROR).is_file():  # of an earlier job
-        allowed = "must be finished; there is no result.json of its own in it"
-        raise InputError("RUN", folder, allowed)
+        raise InputError(
+            "RUN", folder, "must be finished; there is no result.json of its own in it"
+        )
     try:
         records = _read(folder, [RESULT, *_CONFIGURATION])
         config: Any = OmegaConf.merge(
@@ -121,8 +122,12 @@ def read_run(folder: Path) -> FinishedRun:
     except InputError:
         raise
     except Exception as error:
-        why = f"one is missing, is changed, or is older ({in_a_line(error)})"
-        raise InputError("RUN", folder, f"must have the files that the run wrote; {why}") from error
+        raise InputError(
+            "RUN",
+            folder,
+            "must have the files that the run wrote; one is missing, is changed, or is older "
+            f"({in_a_line(error)})",
+        ) from error
     return FinishedRun(folder, records, released, result, config)
 
 
@@ -136,18 +141,27 @@ def _recorded(
     """Return what the ledger has of a run. InputError: the run did not write these files."""
     recorded = ledger.run(digest)
     if recorded is None:
-        why = "the run is not finished, has been changed, or is in another ledger (--store)"
-        allowed = f"must have the result.json that {ledger.path} has recorded; {why}"
-        raise InputError("RUN", run.folder, allowed)
+        raise InputError(
+            "RUN",
+            run.folder,
+            f"must have the result.json that {ledger.path} has recorded; the run is not finished, "
+            "has been changed, or is in another ledger (--store)",
+        )
     _, facts, entries = recorded
     for name, content in (run.records | run.released).items():
         if facts["files"].get(name) != sha256(content).hexdigest():
-            allowed = f"must have the {name} that the run wrote; it has been changed"
-            raise InputError("RUN", run.folder, allowed)
+            raise InputError(
+                "RUN",
+                run.folder,
+                f"must have the {name} that the run wrote; it has been changed",
+            )
     releases = [entry for entry in entries if entry.kind == RELEASE]
     if len(releases) < len(facts["entries"]):
-        allowed = f"must have its releases in {ledger.path}, where one is missing"
-        raise InputError("RUN", run.folder, allowed)
+        raise InputError(
+            "RUN",
+            run.folder,
+            f"must have its releases in {ledger.path}, where one is missing",
+        )
     return recorded
 
 
@@ -162,8 +176,11 @@ def _require_enough(run: FinishedRun, promise: Promise, entries: list[LedgerEntr
         pairs[f"individual.{group}"] = (stated, epsilon)
     for key, (stated, least) in pairs.items():
         if not least * (1 - 1e-9) <= stated < math.inf:
-            allowed = f"must be at least {least:.6g}, which follows from the configuration"
-            raise InputError(key, stated, allowed)
+            raise InputError(
+                key,
+                stated,
+                f"must be at least {least:.6g}, which follows from the configuration",
+            )
 
 
 def _contents(run: FinishedRun, name: str, total: Total) -> dict[str, bytes]:
@@ -186,8 +203,9 @@ def _write(dest: Path, contents: dict[str, bytes]) -> None:
             partial.chmod(0o755)
             partial.rename(dest)
     except OSError as error:
-        allowed = f"must be a folder that can be created ({error.strerror})"
-        raise InputError("DEST", dest, allowed) from error
+        raise InputError(
+            "DEST", dest, f"must be a folder that can be created ({error.strerror})"
+        ) from error
 
 
 def _lines(run: FinishedRun, name: str, total: Total) -> list[str]:
@@ -201,8 +219,8 @@ def _lines(run: FinishedRun, name: str, total: Total) -> list[str]:
         why = "; they protect different things, so their ε have no sum"
     elif total.limit is not None:
         why = f"; budget.total allows ε = {total.limit:g}"
-    unit = run.result["unit"]
     return [
-        f"this folder: ε = {number(epsilon)} at δ = {delta:g}, unit of privacy: {unit}",
+        f"this folder: ε = {number(epsilon)} at δ = {delta:g}, "
+        f"unit of privacy: {run.result['unit']}",
         f"the {folders} about {name}: ε = {number(total.epsilon)} at δ = {total.delta:g}{why}",
     ]

@@ -46,8 +46,11 @@ def require_own(key: str, folder: Path, older: tuple[str, ...] = ()) -> None:
         return
     for path in folder.glob("*"):
         if path.name not in older:
-            allowed = "must be a new or empty folder, or one that nzc made; it has other files"
-            raise InputError(key, folder, allowed)
+            raise InputError(
+                key,
+                folder,
+                "must be a new or empty folder, or one that nzc made; it has other files",
+            )
 
 
 def require_writable(key: str, folder: Path) -> None:
@@ -58,8 +61,9 @@ def require_writable(key: str, folder: Path) -> None:
         with TemporaryDirectory(dir=above) as trial:  # the file system takes its name, too
             Path(trial, folder.relative_to(above)).mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        allowed = f"must be a folder that can be written ({error.strerror})"
-        raise InputError(key, folder, allowed) from error
+        raise InputError(
+            key, folder, f"must be a folder that can be written ({error.strerror})"
+        ) from error
 
 
 def require_there(folder: Path) -> None:
@@ -94,8 +98,9 @@ class OwnFolder:
             fcntl.flock(self._marker, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             self.close()
-            allowed = "must be another folder than that of a run under way"
-            raise InputError(self.key, self.path, allowed) from None
+            raise InputError(
+                self.key, self.path, "must be another folder than that of a run under way"
+            ) from None
 
     def close(self) -> None:
         """Let others use the folder."""

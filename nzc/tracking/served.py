@@ -18,9 +18,9 @@ class Served(ExportedStudent):
                 known = [column.name for column in self.encoder.columns]
                 wrong = {*map(str, records)} - {*known, *self.encoder.unused, self.about["id"]}
                 if wrong:
-                    names = ", ".join(sorted(wrong))
                     raise ValueError(
-                        f"there is no column {names}; the columns are {', '.join(known)}"
+                        f"there is no column {', '.join(sorted(wrong))}; "
+                        f"the columns are {', '.join(known)}"
                     )
             return super().predict(records)
         except ValueError as error:

@@ -74,9 +74,12 @@ class MLflow:
         """Raise InputError where a local database keeps the experiment's artifacts elsewhere."""
         kept = Path(url2pathname(urlparse(location).path))
         if self.file is not None and kept.resolve() != self.folder.resolve():
-            where = f"where {self.uri} keeps the artifacts of {experiment}"
-            allowed = f"must be {kept}, {where}; or give another tracking.uri"
-            raise InputError("tracking.artifacts", self.folder, allowed)
+            raise InputError(
+                "tracking.artifacts",
+                self.folder,
+                f"must be {kept}, where {self.uri} keeps the artifacts of {experiment}; "
+                "or give another tracking.uri",
+            )
 
     def _require_database(self) -> None:
         """Raise InputError where the local database can neither be read nor made."""
@@ -93,9 +96,12 @@ class MLflow:
         """
         address = os.environ.get("MLFLOW_TRACKING_URI")
         if self.is_usual and address and address not in (self.uri, USUAL_URI):
-            why = f"is set, but not followed: {self.uri} records this"
-            typed = "type 'tracking.uri=${oc.env:MLFLOW_TRACKING_URI}' to record it there"
-            say(one_line(f"MLFLOW_TRACKING_URI {why}; {typed}"))
+            say(
+                one_line(
+                    f"MLFLOW_TRACKING_URI is set, but not followed: {self.uri} records this; "
+                    "type 'tracking.uri=${oc.env:MLFLOW_TRACKING_URI}' to record it there"
+                )
+            )
 
 
 def _is_database(file: Path) -> bool:
