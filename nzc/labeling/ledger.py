@@ -118,8 +118,19 @@ class Ledger:
         if key is None:
             key = uuid4().hex
         facts = {**(facts or {}), "mu": cost.mu}  # inf where the cost is more than Gaussian noise's
-        about = (labels, description, facts, "", cost.delta_cost, kind)
-        return self.record(LedgerEntry(dataset, key, ORDERS, cost.rdp(ORDERS), *about))
+        return self.record(
+            LedgerEntry(
+                dataset,
+                key,
+                ORDERS,
+                cost.rdp(ORDERS),
+                labels,
+                description,
+                facts,
+                delta_cost=cost.delta_cost,
+                kind=kind,
+            )
+        )
 
     def record(self, entry: LedgerEntry) -> LedgerEntry:
         """Store `entry` unless its dataset and key are known, and return what is stored for them.
@@ -128,11 +139,19 @@ class Ledger:
         is stored.
         """
         identity = (entry.dataset, entry.key)
-        costs = (_as_bytes(entry.orders), _as_bytes(entry.rdp))
-        facts = json.dumps(dict(entry.facts or {}), sort_keys=True)
-        about = (entry.labels, entry.description, facts, now(), entry.delta_cost, entry.kind)
+        row = (
+            *identity,
+            _as_bytes(entry.orders),
+            _as_bytes(entry.rdp),
+            entry.labels,
+            entry.description,
+            json.dumps(dict(entry.facts or {}), sort_keys=True),
+            now(),
+            entry.delta_cost,
+            entry.kind,
+        )
         with self.transaction() as connection:
-            connection.execute(_INSERT, (*identity, *costs, *about))
+            connection.execute(_INSERT, row)
             (stored,) = _entries(connection, _ONE, *identity)
             rdp = np.maximum(stored.rdp, entry.at(stored.orders))
             leak = max(stored.delta_cost, entry.delta_cost)
@@ -274,9 +293,18 @@ def _entries(connection: sqlite3.Connection, where: str, *values: str | None) ->
     entries = []
     for row in connection.execute(f"SELECT {_COLUMNS} FROM releases {where}", values):
         dataset, key, orders, rdp, labels, description, facts, *about = row
-        costs = (np.frombuffer(orders, "<f8"), np.frombuffer(rdp, "<f8"))
-        about = (labels, description, json.loads(facts), *about)
-        entries.append(LedgerEntry(dataset, key, *costs, *about))
+        entries.append(
+            LedgerEntry(
+                dataset,
+                key,
+                np.frombuffer(orders, "<f8"),
+                np.frombuffer(rdp, "<f8"),
+                labels,
+                description,
+                json.loads(facts),
+                *about,
+            )
+        )
     return entries
 
 
