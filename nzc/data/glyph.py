@@ -150,9 +150,7 @@ class Items(LazyRows):
             field = self._first[symbol] + (numbers[1] * self._choices[symbol]).astype(np.int64)
             return _render(self.fields[field], numbers[4:], words[:, _NUMBERS:].view(np.uint8))
 
-        parts = [
-            numbers[first : first + _CHUNK] for first in range(0, max(1, len(numbers)), _CHUNK)
-        ]
+        parts = np.array_split(numbers, range(_CHUNK, len(numbers), _CHUNK))
         with ThreadPoolExecutor(len(os.sched_getaffinity(0))) as pool:
             return np.concatenate(list(pool.map(images, parts)))
 

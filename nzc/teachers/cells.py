@@ -89,8 +89,5 @@ def nearest(places: Floats, to: Floats) -> Ints:
     """Return the number of the nearest of `to` for each of `places`, in chunks of little memory."""
     lengths = (to**2).sum(axis=1)
     chunk = max(1, 20_000_000 // len(to))  # so that 20 million distances are held
-    numbers = [
-        (lengths - 2 * places[start : start + chunk] @ to.T).argmin(axis=1)
-        for start in range(0, len(places), chunk)
-    ]
-    return np.concatenate(numbers)
+    parts = np.array_split(places, range(chunk, len(places), chunk))
+    return np.concatenate([(lengths - 2 * part @ to.T).argmin(axis=1) for part in parts])
