@@ -187,11 +187,11 @@ class TrainerSettings:
     def check(self) -> None:
         """Raise InputError where Lightning refuses these options: of one, if it is wrong alone."""
         own = self._own_options()
-        callbacks = {name: own.pop(name) for name in ("callbacks", "enable_checkpointing")}
         self._trainer()
         for name, value in own.items():
-            self._trainer(**{name: value})
-        self._trainer(**own, **callbacks)
+            if name not in ("callbacks", "enable_checkpointing"):  # these go together
+                self._trainer(**{name: value})
+        self._trainer(**own)
 
     def _own_options(self) -> Tree:
         """Return the options of student and representation alone, for one fit.
