@@ -116,7 +116,7 @@ class Metrics:
             if value is not None:
                 values[part.name] = float(value)
         recall: Shares = dict.fromkeys(names)
-        for at in map(int, np.flatnonzero(answers.counts)):
+        for at in np.flatnonzero(answers.counts).tolist():
             recall[names[at]] = float(answers.recall[at])
         return cls(recall=recall, **values)
 
@@ -124,8 +124,8 @@ class Metrics:
     def read(cls, record: Mapping[str, Any]) -> "Metrics":
         """Return what `as_dict` wrote; a key that is not nzc's is a metric of the user's own."""
         own = dict(record)
-        names = [part.name for part in fields(cls)]
-        return cls(**{name: own.pop(name) for name in names if name in own}, own=own)
+        known = {part.name: own.pop(part.name) for part in fields(cls) if part.name in own}
+        return cls(**known, own=own)
 
     def as_dict(self) -> dict[str, Any]:
         """Return the section `metrics` of result.json."""
