@@ -269,10 +269,15 @@ class LabelingSession:
             draw.nonce,
             None if mechanism.screen is None else draw.key,
         )
-        labels = draw.labels[:admitted]
-        drawn = draw.labels[: cost.queries] != ABSTAIN
-        last = QueryRound(planned, queries.rows, labels, cost, drawn, key)
-        if mechanism.releases == "counts":
+        last = QueryRound(
+            planned,
+            queries.rows,
+            draw.labels[:admitted],
+            cost,
+            draw.labels[: cost.queries] != ABSTAIN,
+            key,
+        )
+        if mechanism.releases_counts:
             last = replace(last, counts=released)
         if isinstance(mechanism.adjacency, OwnLabels):
             last = replace(last, sums=queries.votes.sum(axis=1))
@@ -411,8 +416,9 @@ class LabelingSession:
 
     def curve(self, points: int) -> tuple[Ints, dict[str, Floats]]:
         """Return how ε grew over all rounds (accounting.cost.cost_curve)."""
-        parts = [(past.cost, past.drawn) for past in self.rounds]
-        labels, curves = cost_curve(parts, self.policy.delta, points)
+        labels, curves = cost_curve(
+            [(past.cost, past.drawn) for past in self.rounds], self.policy.delta, points
+        )
         released = labels <= self.answered
         return labels[released], {name: curve[released] for name, curve in curves.items()}
 

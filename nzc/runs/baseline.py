@@ -112,7 +112,6 @@ def learn(run: PreparedRun) -> tuple[FittedStudent, Epsilon, dict[str, Any]]:
     student = FittedStudent(nn.Sequential(features.network, classifier))
     if parts.student is not None:
         student = parts.student.decided(student, splits.public.x)
-    records = f"{splits.unit_count:,} private {parts.teachers.unit(splits)}s"
     facts = {
         "aggregator": NAME,
         "student": "linear",
@@ -120,7 +119,8 @@ def learn(run: PreparedRun) -> tuple[FittedStudent, Epsilon, dict[str, Any]]:
         "queries": 0,
         "refused": 0,
         "neighbours": Teachers.neighbours(parts.teachers, splits),
-        "learned_from": f"{records}: {STEPS} steps, noise {learner.noise:.4g}",
+        "learned_from": f"{splits.unit_count:,} private {parts.teachers.unit(splits)}s: "
+        f"{STEPS} steps, noise {learner.noise:.4g}",
     }
     return student, _cost(run.session), facts
 

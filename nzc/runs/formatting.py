@@ -98,5 +98,4 @@ def optional(what: str) -> Iterator[None]:
     try:
         yield
     except Exception as error:  # disk, memory, fonts, matplotlib
-        why = in_a_line(error, 200) or type(error).__name__
-        say(f"{what} could not be made ({why})")
+        say(f"{what} could not be made ({in_a_line(error, 200) or type(error).__name__})")

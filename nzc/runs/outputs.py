@@ -126,8 +126,10 @@ def _write_student(folder: Path, splits: DataSplits, student: FittedStudent) -> 
 def student_code() -> dict[str, str]:
     """Return the files that run an exported student without nzc, by name."""
     predict = (_HOME / "students/exported.py").read_text(encoding="utf-8")
-    packages = ("torch", "numpy", "pandas", "pyarrow")
-    needs = [f"{name}=={version(name).partition('+')[0]}\n" for name in packages]
+    needs = [
+        f"{name}=={version(name).partition('+')[0]}\n"
+        for name in ("torch", "numpy", "pandas", "pyarrow")
+    ]
     return {
         "predict.py": predict.replace("from nzc.data.table_encoder", "from table_encoder"),
         "table_encoder.py": (_HOME / "data/table_encoder.py").read_text(encoding="utf-8"),

@@ -294,7 +294,6 @@ class Execution:
         facts = dict(self.facts)
         if not splits.is_empty:
             facts["data"] = splits.summary
-        facts["grouped_by"] = splits.units.grouped_by
         if self.labels is not None:
             labels = self.labels[: len(splits.public)]
             facts["learned_accuracy"] = share_right(labels, splits.public.y)
@@ -326,6 +325,7 @@ class Execution:
             metrics=metrics,
             warnings=warnings,
             folder=self.folder,
+            grouped_by=splits.units.grouped_by,
             individual=session.promise.individual,
             **facts,
             **arrays,

@@ -215,8 +215,7 @@ class RunResult:
     @classmethod
     def read(cls, folder: Path) -> "RunResult":
         """Return the result in `folder`. Keys that are missing have their default."""
-        text = (folder / RESULT).read_text(encoding="utf-8")
-        record = json.loads(text, object_hook=with_infinity)
+        record = json.loads((folder / RESULT).read_bytes(), object_hook=with_infinity)
         record["epsilon"] = Epsilon(**record["epsilon"], order=record["order"])
         record["rounds"] = [RoundResult(**past) for past in record["rounds"]]
         record["metrics"] = Metrics.read(record.get("metrics", {}))
@@ -231,10 +230,9 @@ def result_keys() -> list[str]:
 
 def tracked_figures(result: RunResult) -> dict[str, float | None]:
     """Return the numbers that a tracker records, by their names there."""
-    record = with_infinity(flatten(result.as_dict()))
     published = result.epsilon.published
     values = {"epsilon": published}
-    for key, value in record.items():
+    for key, value in with_infinity(flatten(result.as_dict())).items():
         if quantity_of(key).tracked and not protects_nobody(key, value, published):
             values[tracked_as(key)] = value
     values |= by_class("recall", result.metrics.recall)
