@@ -98,9 +98,9 @@ def new_figure(folder: Path, name: str, size: tuple[float, float] = SIZE) -> Ite
         figure = Figure(size)
         yield figure.subplots()
         (folder / FIGURES).mkdir(mode=0o700, exist_ok=True)
-        for kind, metadata in (("svg", {"Date": None}), ("png", None)):
+        for kind in ("svg", "png"):
             drawn = BytesIO()
-            figure.savefig(drawn, format=kind, metadata=metadata)
+            figure.savefig(drawn, format=kind, metadata={"Date": None})
             write_private(folder / FIGURES / f"{name}.{kind}", drawn.getvalue())
             figure.set_layout_engine("none")  # the layout is computed already
 
