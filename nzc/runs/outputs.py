@@ -110,9 +110,8 @@ def _write_student(folder: Path, splits: DataSplits, student: FittedStudent) -> 
     from nzc.students import export, exported  # import torch
 
     preparation = splits.preparation
-    array = {"shape": splits.public.x.shape[1:], "dtype": splits.public.x.dtype}
-    if preparation is not None:
-        array = {"shape": preparation.shape, "dtype": preparation.dtype}
+    row = preparation or splits.public.x[0]  # either has shape and type
+    array = {"shape": row.shape, "dtype": row.dtype}
     if isinstance(preparation, Pixels):
         array["range"] = preparation.levels
     names = list(class_names(splits, splits.classes))

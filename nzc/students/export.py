@@ -57,12 +57,8 @@ def write_student(
     It takes rows like `rows` [rows, ...]; with a preparation, as the user's file has them. The
     written file holds graph and weights, but no example row and no path of this machine.
     """
-    dtype = rows.dtype
-    shape = rows.shape[1:]
-    if preparation is not None:
-        dtype = preparation.dtype
-        shape = preparation.shape
-    example = torch.from_numpy(np.zeros((2, *shape), dtype))
+    row = preparation or rows[0]  # either has shape and type
+    example = torch.from_numpy(np.zeros((2, *row.shape), row.dtype))
     file = BytesIO()
     with warnings.catch_warnings(action="ignore"):
         program = torch.export.export(
