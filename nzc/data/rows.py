@@ -123,8 +123,8 @@ def gather(parts: Iterable[AnyArray], held: int = _HELD) -> AnyArray | FileRows:
     if file is None:
         return np.concatenate(in_memory)
     file.flush()
-    shape = (rows, *in_memory[0].shape[1:])
-    return FileRows(file, np.memmap(file, in_memory[0].dtype, "r", 0, shape))
+    last = in_memory[0]
+    return FileRows(file, np.memmap(file, last.dtype, "r", 0, (rows, *last.shape[1:])))
 
 
 def load_array(path: str, key: str, name: str = "it", lazily: bool = False) -> AnyArray:
@@ -152,8 +152,7 @@ def load_arrays(path: str, names: Sequence[str]) -> Tree:
             if os.path.lexists(file):  # a link to nowhere is an error, and no absent array
                 arrays[name] = load_array(file, "path", name, lazily=name == "x")
                 if name == "x" and arrays["x"].ndim:
-                    opened = open(file, "rb")  # noqa: SIM115 - the rows keep it
-                    arrays["x"] = FileRows(opened, arrays["x"])
+                    arrays["x"] = FileRows(open(file, "rb"), arrays["x"])  # noqa: SIM115 - they keep it
         return arrays
     with (
         _reading(path, "path", "it"),

@@ -196,9 +196,16 @@ class DataSplits:
     @cached_property
     def digest(self) -> str:
         """SHA-256 of the rows of all splits, in order, and of their names and weights."""
-        shown = (self.public.x, self.public.y, self.test.x, self.test.y)
-        of_units = (self.units.names, self.units.weights)
-        return _with(self._of_private, *shown, *of_units).hexdigest()
+        digest = _with(
+            self._of_private,
+            self.public.x,
+            self.public.y,
+            self.test.x,
+            self.test.y,
+            self.units.names,
+            self.units.weights,
+        )
+        return digest.hexdigest()
 
     @property
     def private_digest(self) -> str:

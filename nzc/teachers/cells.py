@@ -66,8 +66,7 @@ class Cells(Teachers):
             keys=None,
             weights=None if weights is None else weights[rows],
         )
-        private = Records(splits.private.x[rows], labels.ravel())
-        return replace(splits, private=private, units=units)
+        return replace(splits, private=Records(splits.private.x[rows], labels.ravel()), units=units)
 
     def train(
         self, splits: DataSplits, store: PredictionStore, trainer: TrainerSettings

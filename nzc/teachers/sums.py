@@ -66,8 +66,8 @@ class PrivateSums:
 
     def class_counts(self) -> Ints:
         """Return the sum of the units' class counts, each cut to the length `most`, [classes]."""
-        one_hot = np.eye(self.classes)[self.labels]
         ones = np.ones((len(self.labels), 1))
+        one_hot = np.eye(self.classes)[self.labels]
         return self._sum(ones, one_hot, counts_reach(self.most), self.most)[0]
 
     def matrix(self, code: Floats) -> Ints:
@@ -80,8 +80,9 @@ class PrivateSums:
         longest = None
         if self.most is not None:
             longest = code_reach(code, labels_only=False)
-        reach = code_reach(code, self.labels_only)
-        return self._sum(self._bounded, code[self.labels], reach, longest)
+        return self._sum(
+            self._bounded, code[self.labels], code_reach(code, self.labels_only), longest
+        )
 
     @property
     def units(self) -> int:
