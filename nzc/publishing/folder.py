@@ -109,10 +109,12 @@ def read_run(folder: Path) -> FinishedRun:
             *(OmegaConf.create(records[name].decode()) for name in _CONFIGURATION)
         )
         result = json.loads(records[RESULT])
-        epsilon = result["epsilon"]["published"]
-        undeclared = (result["data"] or {}).get("undeclared_classes")
-        baseline = OmegaConf.select(config, "baseline")
-        require_publishable(result["rng"], epsilon, undeclared, baseline)
+        require_publishable(
+            result["rng"],
+            result["epsilon"]["published"],
+            (result["data"] or {}).get("undeclared_classes"),
+            OmegaConf.select(config, "baseline"),
+        )
         names = [LABELS]
         if (folder / COUNTS).exists():
             names.append(COUNTS)
