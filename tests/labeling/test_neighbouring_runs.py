@@ -453,7 +453,7 @@ def run(nzc: Nzc, command: Command, monkeypatch: pytest.MonkeyPatch) -> Run:
     # Times are not private, and differ between any two runs.
     begun = SimpleNamespace(now=lambda _: datetime(2026, 1, 1, tzinfo=UTC))
     stopped = SimpleNamespace(perf_counter=lambda: 0.0, time=lambda: 0.0)
-    monkeypatch.setattr("nzc.runs.result.datetime", begun)
+    monkeypatch.setattr("nzc.labeling.ledger.datetime", begun)
     monkeypatch.setattr("nzc.runs.pipeline.time", stopped)
     monkeypatch.setattr("nzc.runs.result.time", stopped)
 
