@@ -1,14 +1,25 @@
-"""What the tests of all students share: settings, a quiet trainer, and rows around the mean of
-their class.
+"""What the tests of students and teachers share: settings, quiet trainers, and rows around the mean
+of their class.
 """
+
+from typing import Any
 
 import numpy as np
 
+from nzc.data.augment import Strong
 from nzc.mechanisms import ABSTAIN
 from nzc.students import FittedStudent, StudentConfig, StudentData
+from nzc.students.gan_ssl import GANSSL
+from nzc.teachers.ensemble import Ensemble
 from nzc.training.trainer import TrainerSettings
 
-QUIET = TrainerSettings(progress=False, accelerator="cpu", devices=1)
+
+def quiet(**options: Any) -> TrainerSettings:
+    """Return a trainer of one process of the CPU that shows nothing, with these options."""
+    return TrainerSettings(**{"progress": False, "accelerator": "cpu", "devices": 1} | options)
+
+
+QUIET = quiet()
 COMMON = {
     "network": "mlp",
     "steps": 60,
@@ -21,6 +32,13 @@ COMMON = {
     "label_noise_rate": 0,
     "labeled_loss_decay": 0,
 }
+GAN = GANSSL(
+    **COMMON | {"network": "gan_mlp"}, unlabelled=8, lr_generator=0.01, entropy=0, consistency=0
+)
+STRONG = Strong(None, stretch=1, contrast=0, brightness=0, cutout=0, mask=0.3, noise=0.1)
+ENSEMBLE = Ensemble(
+    count=3, network="mlp", epochs=3, batch_size=16, lr=0.01, weight_decay=0.01, seed=3
+)
 
 
 def clouds(

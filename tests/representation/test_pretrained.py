@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from conftest import parametrize
+from few_labels import QUIET
 from numpy.testing import assert_allclose
 from torch import nn
 from torch.nn import functional as F
@@ -14,7 +14,6 @@ from torchvision.models import ResNet18_Weights, mobilenet_v3_small, resnet18
 
 from nzc.representation.pretrained import Pretrained
 from nzc.storage.fingerprint import describe
-from nzc.training.trainer import TrainerSettings
 from nzc.validation import InputError
 
 pytestmark = pytest.mark.usefixtures("one_thread")
@@ -29,8 +28,7 @@ def _tiny(seed: int) -> nn.Module:
 
 def _vectors(encoder: Pretrained, rows: np.ndarray = IMAGES) -> np.ndarray:
     encoder.check(rows)
-    trainer = TrainerSettings(progress=False, accelerator="cpu")
-    return np.asarray(encoder.fit(rows, trainer)(rows))
+    return np.asarray(encoder.fit(rows, QUIET)(rows))
 
 
 def _saved(path: Path, model: nn.Module) -> str:

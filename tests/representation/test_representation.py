@@ -7,13 +7,14 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
-from conftest import Nzc, newest_folder, parametrize
+from conftest import Nzc, newest_folder
+from few_labels import QUIET, STRONG
 from numpy.random import default_rng
 from sklearn.datasets import make_circles
 from sklearn.neighbors import KNeighborsClassifier
 
 from nzc.data import DataSplits, Split, Units
-from nzc.data.augment import Affine, Strong
+from nzc.data.augment import Affine
 from nzc.labeling.query_selection import QuerySelection
 from nzc.mechanisms import ABSTAIN
 from nzc.representation.contrastive import Contrastive
@@ -22,10 +23,8 @@ from nzc.storage.predictions import PredictionStore
 from nzc.students import StudentData
 from nzc.students.labels import spread_labels
 from nzc.teachers.neighbours import Neighbours
-from nzc.training.trainer import TrainerSettings
 from nzc.validation import InputError
 
-QUIET = TrainerSettings(progress=False, accelerator="cpu")
 SPECTRAL = Spectral(encoder=None, neighbours=5, dimensions=6, power=8)
 LEARNED = Contrastive(
     network="mlp",
@@ -35,7 +34,7 @@ LEARNED = Contrastive(
     lr=0.005,
     temperature=0.2,
     seed=0,
-    augment=Strong(None, 1, 0, 0, 0, 0.3, 0.1),
+    augment=STRONG,
 )
 
 

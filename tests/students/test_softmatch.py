@@ -5,14 +5,12 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
-from few_labels import COMMON, clouds, fit
+from few_labels import COMMON, STRONG, clouds, fit
 from scipy.special import softmax
 
-from nzc.data.augment import Strong
 from nzc.students.softmatch import PseudoLabels, SoftMatch
 
 pytestmark = pytest.mark.usefixtures("one_thread")
-STRONG = Strong(None, stretch=1, contrast=0, brightness=0, cutout=0, mask=0.3, noise=0.1)
 STILL = replace(STRONG, mask=0, noise=0)
 LOSS = {"average": 0.9, "balance": 1, "label_noise_rate": 0.1, "labeled_loss_decay": 0.5}
 SOFTMATCH = SoftMatch(

@@ -8,13 +8,12 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from conftest import SMALL, TEACHERS, Nzc, parametrize
-from few_labels import COMMON, QUIET, clouds, fit
+from conftest import SMALL, TEACHERS, Nzc
+from few_labels import COMMON, QUIET, STRONG, clouds, fit, quiet
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.ensemble import RandomForestClassifier
 from torch import nn
 
-from nzc.data.augment import Strong
 from nzc.data.digits import Digits
 from nzc.mechanisms import ABSTAIN
 from nzc.students import FittedStudent, Student, StudentConfig, StudentData, network
@@ -32,12 +31,11 @@ from nzc.validation import InputError
 
 PLAIN = Supervised(**COMMON | {"batch_size": 16})
 _POOL = {**vars(PLAIN), "unlabelled": 20, "average": 0.9}
-_STRONG = Strong(None, stretch=1, contrast=0, brightness=0, cutout=0, mask=0.3, noise=0.1)
 _GAN = {"network": "gan_mlp", "steps": 3, "lr_generator": 1e-3, "entropy": 0.3, "consistency": 1}
 SUPERVISED_VAT_SOFTMATCH = [
     PLAIN,
     VAT(**_POOL, alpha=1, entropy=1, radius=0.75, xi=0.01, power=1),
-    SoftMatch(**_POOL, strong=_STRONG, weight=1, momentum=0.9, width=2),
+    SoftMatch(**_POOL, strong=STRONG, weight=1, momentum=0.9, width=2),
 ]
 NETWORKS = [*SUPERVISED_VAT_SOFTMATCH, GANSSL(**_POOL | _GAN)]
 TABLES = [Linear(strength=1, balance=0), Forest(trees=30, leaf=3, balance=0)]
@@ -57,7 +55,7 @@ def _data(wrong: int = 0, rows: int = 200, asked: int = 120) -> StudentData:
 
 def test_steps_of_a_chunk_are_steps(monkeypatch: pytest.MonkeyPatch) -> None:
     """Also in bf16, where autocast keeps copies of the weights."""
-    trainer = TrainerSettings(progress=False, accelerator="cpu", devices=1, precision="bf16-mixed")
+    trainer = quiet(precision="bf16-mixed")
     weights = []
     for evaluations in (1, 50):  # two chunks, and one for each step
         monkeypatch.setattr(network, "EVALUATIONS", evaluations)
@@ -124,7 +122,7 @@ def test_which_steps_a_cuda_graph_can_repeat(config: StudentConfig) -> None:
     assert not replace(config, augment=_on_the_cpu).graphable
     assert not replace(config, optimizer=torch.optim.LBFGS).graphable
     if isinstance(config, SoftMatch):
-        for strong in (_on_the_cpu, replace(_STRONG, colour=0.5)):
+        for strong in (_on_the_cpu, replace(STRONG, colour=0.5)):
             assert not replace(config, strong=strong).graphable
 
 
@@ -270,11 +268,12 @@ def test_students_learn_on_one_device_in_this_process(
 ) -> None:
     """The curves go to the run, which holds private records: no other process may get it."""
     monkeypatch.setattr(torch.multiprocessing, "start_processes", None)
-    trainer = TrainerSettings(progress=False, accelerator="cpu", **devices)
     config = replace(config, steps=3)
     data = _data()
     steps = []
-    learned = config.fit(data, 0, trainer, "Student", lambda fit, curves, step: steps.append(step))
+    learned = config.fit(
+        data, 0, quiet(**devices), "Student", lambda fit, curves, step: steps.append(step)
+    )
     expected = fit(config, data).probabilities(data.x)
     assert_array_equal(learned.probabilities(data.x), expected)
     assert steps == [0, 1, 2]

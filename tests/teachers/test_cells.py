@@ -5,6 +5,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from few_labels import QUIET
 from numpy.random import default_rng
 from sklearn.neighbors import KNeighborsClassifier
 
@@ -12,7 +13,6 @@ from nzc.data import UNKNOWN, DataSplits, Embedding, Split, Units
 from nzc.data.splits import Records
 from nzc.storage.predictions import PredictionStore
 from nzc.teachers.cells import Cells
-from nzc.training.trainer import TrainerSettings
 from nzc.validation import InputError
 
 CELLS = Cells(per_group=1, seed=3)
@@ -32,7 +32,7 @@ def _splits(private: int) -> DataSplits:
 
 
 def _counts(splits: DataSplits, tmp_path: Path) -> np.ndarray:
-    trained = CELLS.train(splits, PredictionStore(tmp_path), TrainerSettings(progress=False))
+    trained = CELLS.train(splits, PredictionStore(tmp_path), QUIET)
     counts = CELLS.vote(splits, trained).votes
     assert not np.delete(counts, ASKED, axis=0).any()  # rows that nobody asks have no votes
     return counts[ASKED]

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from few_labels import QUIET
+from few_labels import ENSEMBLE, QUIET, quiet
 from numpy.testing import assert_array_equal
 from torch import nn
 from torch.testing import assert_close
@@ -27,19 +27,9 @@ from nzc.teachers.ensemble import Ensemble, sendable
 from nzc.teachers.sharded import partition
 from nzc.teachers.stacked import Stacked, Unfolded
 from nzc.teachers.teacher import Threads
-from nzc.training.trainer import TrainerSettings
 from nzc.validation import InputError
 
-SETTINGS = Ensemble(
-    count=5,
-    network="mlp",
-    epochs=2,
-    batch_size=16,
-    lr=0.01,
-    weight_decay=0.01,
-    seed=3,
-    augment=Affine(rotate=10),
-)
+SETTINGS = replace(ENSEMBLE, count=5, epochs=2, augment=Affine(rotate=10))
 
 
 @pytest.fixture(scope="module")
@@ -95,8 +85,7 @@ def test_compilation_changes_only_the_speed(
 ) -> None:
     # Other backends compile for a minute.
     monkeypatch.setattr(torch, "compile", partial(torch.compile, backend="eager"))
-    compiled = TrainerSettings(progress=False, accelerator="cpu", devices=1, compile=True)
-    predictions = replace(SETTINGS, stacked=True).teach(splits, compiled, tmp_path)
+    predictions = replace(SETTINGS, stacked=True).teach(splits, quiet(compile=True), tmp_path)
     assert (predictions == trained).mean() > 0.99
 
 
@@ -205,7 +194,7 @@ def test_dropout_belongs_to_its_teacher(splits: DataSplits, tmp_path: Path) -> N
 @pytest.mark.slow
 def test_ranks_share_the_teachers(splits: DataSplits, trained: np.ndarray, tmp_path: Path) -> None:
     """Two processes under Lightning's ddp: the same predictions as one."""
-    two = TrainerSettings(progress=False, accelerator="cpu", devices=2, strategy="ddp")
+    two = quiet(devices=2, strategy="ddp")
     assert_array_equal(SETTINGS.teach(splits, two, tmp_path), trained)
 
 

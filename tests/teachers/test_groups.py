@@ -7,7 +7,7 @@ from tempfile import TemporaryDirectory
 
 import numpy as np
 import pytest
-from few_labels import QUIET
+from few_labels import ENSEMBLE, QUIET
 from numpy.random import default_rng
 from numpy.testing import assert_array_equal
 from sklearn.neighbors import KNeighborsClassifier
@@ -15,7 +15,6 @@ from sklearn.tree import DecisionTreeClassifier
 
 from nzc.data import DataSplits, Split, Units
 from nzc.mechanisms import Abstentions, Adjacency, count_votes
-from nzc.teachers.ensemble import Ensemble
 from nzc.teachers.sharded import ShardedTeachers, partition
 from nzc.teachers.sklearn import Sklearn
 from nzc.teachers.votes import VoteFile
@@ -27,16 +26,7 @@ TREES = Sklearn(count=10, estimator=DecisionTreeClassifier(), seed=0, parallel=1
 NEAREST = replace(TREES, estimator=KNeighborsClassifier(1))
 # Stacked teachers would share the size of the smallest shard, so they are not stacked, although it
 # is asked for.
-NETWORKS = Ensemble(
-    count=10,
-    network="mlp",
-    epochs=2,
-    batch_size=4,
-    lr=0.01,
-    weight_decay=0.01,
-    seed=0,
-    stacked=True,
-)
+NETWORKS = replace(ENSEMBLE, count=10, epochs=2, batch_size=4, seed=0, stacked=True)
 
 
 def _visits(rows: int, patients: int, rng: np.random.Generator) -> Ints:

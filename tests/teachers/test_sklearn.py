@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from few_labels import QUIET
 from sklearn.ensemble import RandomForestClassifier
 from sklearn.linear_model import LogisticRegression, Ridge
 from sklearn.neighbors import KNeighborsClassifier
@@ -16,7 +17,6 @@ from nzc.data import DataSplits, Split
 from nzc.data.digits import Digits
 from nzc.teachers import sklearn
 from nzc.teachers.sklearn import Sklearn, _copy
-from nzc.training.trainer import TrainerSettings
 from nzc.validation import InputError
 
 TEACHERS = Sklearn(count=4, estimator=DecisionTreeClassifier(splitter="random"), seed=0, parallel=1)
@@ -29,7 +29,7 @@ def splits() -> DataSplits:
 
 def _predictions(teachers: Sklearn, splits: DataSplits, work: Path) -> np.ndarray:
     work.mkdir(exist_ok=True)
-    return teachers.teach(splits, TrainerSettings(progress=False), work)
+    return teachers.teach(splits, QUIET, work)
 
 
 @pytest.mark.parametrize(

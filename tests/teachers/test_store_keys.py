@@ -11,12 +11,13 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from few_labels import ENSEMBLE, QUIET, STRONG, quiet
 from pytorch_lightning import Callback
 from sklearn.tree import DecisionTreeClassifier
 
 from nzc import representation, teachers
 from nzc.data import DataSplits, Embedding, Split
-from nzc.data.augment import Affine, Strong
+from nzc.data.augment import Affine
 from nzc.representation.contrastive import Contrastive
 from nzc.representation.pretrained import Pretrained
 from nzc.representation.spectral import Spectral
@@ -28,12 +29,18 @@ from nzc.teachers.sharded import ShardedTeachers
 from nzc.teachers.sklearn import Sklearn
 from nzc.training.trainer import TrainerSettings
 
-QUIET = TrainerSettings(progress=False, accelerator="cpu")
-NETWORK = {"network": "mlp", "batch_size": 16, "lr": 0.01}
-NETWORKS = Ensemble(count=5, epochs=3, weight_decay=0.01, seed=3, **NETWORK)
+NETWORKS = replace(ENSEMBLE, count=5)
 TREES = Sklearn(count=5, estimator=DecisionTreeClassifier(), seed=3)
-STRONG = Strong(None, 1, 0, 0, 0, 0.3, 0.1)
-ENCODER = Contrastive(width=16, steps=20, temperature=0.2, seed=0, augment=STRONG, **NETWORK)
+ENCODER = Contrastive(
+    network="mlp",
+    width=16,
+    steps=20,
+    batch_size=16,
+    lr=0.01,
+    temperature=0.2,
+    seed=0,
+    augment=STRONG,
+)
 SPECTRAL = Spectral(encoder=ENCODER, neighbours=5, dimensions=6, power=8)
 #: For every field, a value that none of the objects above has.
 OTHER = {
@@ -149,15 +156,14 @@ def test_options_of_the_trainer_are_in_the_key_of_what_they_can_change() -> None
     teachers_keys = {_key(NETWORKS, _splits())}
     place_keys = [_place_key(SPECTRAL)]
     for options in changes:
-        trainer = TrainerSettings(progress=False, accelerator="cpu", **options)
+        trainer = quiet(**options)
         place_keys.append(_place_key(SPECTRAL, trainer))
         teachers_keys.add(_key(NETWORKS, _splits(), trainer))
     assert len(set(place_keys)) == len(place_keys)
     assert len(teachers_keys) == 4  # of the usual options, and of the last three
     assert NETWORKS.stored_request(_splits(), QUIET)["device"] == "cpu"
     for shown in ({"logger": True}, {"profiler": "simple"}, {"gradient_clip_val": None}):
-        trainer = TrainerSettings(progress=False, accelerator="cpu", **shown)
-        assert _place_key(SPECTRAL, trainer) == place_keys[0]
+        assert _place_key(SPECTRAL, quiet(**shown)) == place_keys[0]
 
 
 def test_a_field_of_a_subclass_is_in_the_key() -> None:

@@ -7,8 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from conftest import parametrize
-from few_labels import COMMON, QUIET, clouds, fit
+from few_labels import COMMON, ENSEMBLE, GAN, QUIET, clouds, fit
 from numpy.testing import assert_allclose
 from torch import optim
 from torch.optim.lr_scheduler import CosineAnnealingLR, OneCycleLR, StepLR
@@ -16,19 +15,10 @@ from torch.optim.lr_scheduler import CosineAnnealingLR, OneCycleLR, StepLR
 from nzc.data import DataSplits
 from nzc.data.digits import Digits
 from nzc.students import StudentConfig
-from nzc.students.gan_ssl import GANSSL
 from nzc.students.supervised import Supervised
-from nzc.teachers.ensemble import Ensemble
 from nzc.validation import InputError
 
-ENSEMBLE = Ensemble(
-    count=3, network="mlp", epochs=3, batch_size=16, lr=0.01, weight_decay=0.01, seed=3
-)
-_GAN = {"unlabelled": 8, "lr_generator": 0.01, "entropy": 0, "consistency": 0}
-STUDENTS = [
-    Supervised(**COMMON | {"steps": 6}),
-    GANSSL(**COMMON | {"steps": 6, "network": "gan_mlp"}, **_GAN),
-]
+STUDENTS = [Supervised(**COMMON | {"steps": 6}), replace(GAN, steps=6)]
 STEPS = partial(StepLR, step_size=3, gamma=0.1)
 
 

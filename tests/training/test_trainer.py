@@ -9,26 +9,18 @@ from typing import Any
 import pandas as pd
 import pytest
 import torch
-from conftest import SMALL, Nzc, parametrize
-from few_labels import COMMON, clouds
+from conftest import SMALL, Nzc
+from few_labels import COMMON, GAN, clouds, quiet
 from pytorch_lightning import Callback, LightningModule, Trainer
 from pytorch_lightning.callbacks import EarlyStopping
 from torch.nn.utils import parameters_to_vector
 
 from nzc.students import StudentConfig
-from nzc.students.gan_ssl import GANSSL
 from nzc.students.supervised import Supervised
-from nzc.training.trainer import TrainerSettings
 from nzc.validation import InputError
 
 PLAIN = Supervised(**COMMON)
-_GAN = {"unlabelled": 8, "lr_generator": 0.01, "entropy": 0, "consistency": 0}
-GAN = GANSSL(**COMMON | {"network": "gan_mlp"}, **_GAN)
 DATA = clouds(60, 40)[0]
-
-
-def _settings(**options: Any) -> TrainerSettings:
-    return TrainerSettings(progress=False, accelerator="cpu", devices=1, **options)
 
 
 class Watch(Callback):
@@ -95,7 +87,7 @@ def test_an_option_that_cannot_be_is_refused_by_its_name(
     options: dict[str, Any], line: str
 ) -> None:
     with pytest.raises(InputError, match=f"^{line}"):
-        PLAIN.check((6,), 3, _settings(**options))
+        PLAIN.check((6,), 3, quiet(**options))
 
 
 @parametrize("config", [PLAIN, GAN], ids=["student", "gan"])
@@ -111,7 +103,7 @@ def test_a_step_is_as_long_as_its_clipped_gradient(
     before = parameters_to_vector(config.student(DATA, 0).network.parameters())
     moved = []
     for options in ({}, {"gradient_clip_val": 1e-3, "gradient_clip_algorithm": algorithm}):
-        fitted = config.fit(DATA, 0, _settings(**options), "Student")
+        fitted = config.fit(DATA, 0, quiet(**options), "Student")
         after = parameters_to_vector(fitted.classifier.parameters())
         moved.append(float(measure((after - before).detach())))
     assert moved[0] > 0.01
