@@ -21,13 +21,11 @@ from brute import leak
 from conftest import FILE, Nzc
 from hypothesis import HealthCheck, Phase, assume, example, given, settings
 from hypothesis import strategies as st
+from sessions import ledger_of, policy_of
 
 import nzc as library
-from nzc.accounting import sanitised
-from nzc.labeling.bound import LabelingPolicy, Promise
-from nzc.labeling.query_selection import QuerySelection
+from nzc.labeling.bound import Promise
 from nzc.labeling.release import LabelingSession
-from nzc.labeling.run_ledger import RunLedger
 from nzc.mechanisms import ABSTAIN, Adjacency, GaussianNoise, LaplaceNoise, NoisyArgmax, OwnCells
 from nzc.mechanisms import ThresholdScreen as Threshold
 from nzc.teachers import VoteHistograms
@@ -84,11 +82,9 @@ Laws = list[tuple[NoisyArgmax, bool]]
 
 
 def _session(run: Run) -> LabelingSession:
-    selection = QuerySelection("first", None)
-    rules = (run.mechanism, selection, 0, DELTA, run.budget, sanitised.plan, None)
-    policy = LabelingPolicy(*rules, answers=run.answers, bound=run.bound)
-    ledger = RunLedger(Path("none"), "", None, policy.rng, policy.seed, 1, "one differs")
-    return LabelingSession(Promise(policy, run.sizes), POOL, ledger)
+    rules = {"delta": DELTA, "answers": run.answers, "bound": run.bound}
+    policy = policy_of(run.mechanism, run.budget, **rules)
+    return LabelingSession(Promise(policy, run.sizes), POOL, ledger_of(policy))
 
 
 def _histograms(first: np.ndarray) -> np.ndarray:

@@ -15,16 +15,15 @@ from numpy.random import default_rng
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy.optimize import brentq
 from scipy.stats import norm
+from sessions import policy_of
 
 import nzc as library
-from nzc.accounting import sanitised
 from nzc.accounting.rdp import ORDERS
 from nzc.app.publish import publish_run
 from nzc.data.hashing import keys_of
 from nzc.data.splits import DataSplits, Records, Split, Units
-from nzc.labeling.bound import LabelingPolicy, Promise
+from nzc.labeling.bound import Promise
 from nzc.labeling.group_budgets import shares, weigh, weights
-from nzc.labeling.query_selection import QuerySelection
 from nzc.mechanisms import Adjacency, NoisyArgmax, OwnCells
 from nzc.mechanisms.adjacency import SeveralVotes
 from nzc.runs.formatting import number
@@ -98,9 +97,7 @@ def test_a_smaller_group_pays_for_what_may_be_asked(budget: float) -> None:
     """Also where the budget is larger than the cost of all queries."""
     groups = shares({"careful": budget / 4, "open": budget}, Adjacency())
     mechanism = library.Confident(200, 150, 40).between(groups["open"].adjacency)
-    selection = QuerySelection("first", None)
-    rules = (mechanism, selection, 0, DELTA, budget, sanitised.plan, None)
-    promise = Promise(LabelingPolicy(*rules, shares=groups), [100])
+    promise = Promise(policy_of(mechanism, budget, delta=DELTA, shares=groups), [100])
     alone = mechanism.between(groups["careful"].adjacency).worst_case_epsilon(100, DELTA)
     assert promise.individual["open"] == promise.epsilon
     assert 0 < promise.individual["careful"] <= min(alone, budget / 4)

@@ -1,7 +1,6 @@
 """Rounds of asking: which rows, on what policy, at what cost, and what the student adds itself."""
 
 from contextlib import nullcontext
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -10,16 +9,15 @@ from brute import leak
 from conftest import SMALL, Nzc
 from numpy.random import default_rng
 from numpy.testing import assert_allclose, assert_array_equal
+from sessions import ledger_of, policy_of
 
 import nzc
-from nzc.accounting import sanitised
 from nzc.accounting.epsilon import BOUNDS
 from nzc.accounting.gaussian import gaussian
 from nzc.labeling.bound import LabelingPolicy, Promise
 from nzc.labeling.ledger import Ledger
 from nzc.labeling.query_selection import CHOICES, QuerySelection
 from nzc.labeling.release import LabelingSession
-from nzc.labeling.run_ledger import RunLedger
 from nzc.mechanisms import (
     ABSTAIN,
     GaussianNoise,
@@ -98,25 +96,14 @@ GAUSSIAN = NoisyArgmax(GaussianNoise(20))
 DIGITS = ["dataset.private=300", "dataset.public=100"]
 
 
-def _policy(
-    mechanism: NoisyArgmax, budget: float | None = None, choice: str = "first", **rules: Any
-) -> LabelingPolicy:
-    rules = {"seed": 0, "delta": 1e-5, "audit_trials": None} | rules
-    selection = QuerySelection(choice, None)
-    return LabelingPolicy(mechanism, selection, budget=budget, plan=sanitised.plan, **rules)
-
-
 def _session(
     policy: LabelingPolicy,
     sizes: list[int],
     rows: int = POOL,
-    dataset: str = "",
-    neighbours: str = "one differs",
     public: np.ndarray | None = None,
+    **about: str,
 ) -> LabelingSession:
-    rng = (policy.rng, policy.seed)
-    ledger = RunLedger(Path("ledger.db"), dataset, None, *rng, wait=1, neighbours=neighbours)
-    return LabelingSession(Promise(policy, sizes), rows, ledger, public)
+    return LabelingSession(Promise(policy, sizes), rows, ledger_of(policy, **about), public)
 
 
 def _votes() -> VoteHistograms:
@@ -140,14 +127,14 @@ def test_what_a_release_is_known_by_says_what_was_released() -> None:
     draws other noise.
     """
     mechanism = NoisyArgmax(GaussianNoise(20), screen=ThresholdScreen(50, 20))
-    some = _ask_all(_policy(mechanism, budget=1.0), [POOL]).rounds[0]
-    alone, again = (_ask_all(_policy(mechanism), [len(some.rows)]).rounds[0] for _ in range(2))
+    some = _ask_all(policy_of(mechanism, budget=1.0), [POOL]).rounds[0]
+    alone, again = (_ask_all(policy_of(mechanism), [len(some.rows)]).rounds[0] for _ in range(2))
     assert (some.rows == alone.rows).all() and (some.labels != alone.labels).any()
     assert some.key != alone.key == again.key
 
 
 def _key_where_teachers_agree(rng: str, **about: Any) -> str:
-    session = _session(_policy(GAUSSIAN, rng=rng), [20], 20, **about)
+    session = _session(policy_of(GAUSSIAN, rng=rng), [20], 20, **about)
     session.ask(VoteHistograms(np.tile([90, 5, 5], (20, 1)), 100), session.choose())
     session.charge()
     return session.rounds[0].key
@@ -187,8 +174,8 @@ def test_where_noise_ends_the_asking_what_might_have_followed_is_paid() -> None:
     votes = VoteHistograms(here, 40)
     delta = 1e-3
     for seed in range(100):
-        policy = _policy(mechanism, answers=1, delta=delta, seed=seed)
-        session = _session(policy, [2], 2, f"data of {seed}")
+        policy = policy_of(mechanism, answers=1, delta=delta, seed=seed)
+        session = _session(policy, [2], 2, dataset=f"data of {seed}")
         if len(session.ask(votes, session.choose()).rows) == 1:
             break
     session.charge()
@@ -219,7 +206,7 @@ def test_no_promise_is_made_that_cannot_be_kept(
     mechanism: NoisyArgmax, budget: float | None, message: str
 ) -> None:
     with pytest.raises(InputError, match=message):
-        Promise(_policy(mechanism, budget), [20, 20])
+        Promise(policy_of(mechanism, budget), [20, 20])
 
 
 def test_a_sanitised_epsilon_is_shared_by_runs_that_released_the_same() -> None:
@@ -227,7 +214,7 @@ def test_a_sanitised_epsilon_is_shared_by_runs_that_released_the_same() -> None:
     each run's own.
     """
     sessions = [
-        _ask_all(_policy(GAUSSIAN, budget, rng="system", bound="sanitised"), [POOL])
+        _ask_all(policy_of(GAUSSIAN, budget, rng="system", bound="sanitised"), [POOL])
         for budget in (2, 2, None)
     ]
     first, again, other = (session.epsilon().sanitised for session in sessions)
@@ -240,7 +227,7 @@ def test_a_published_bound_that_depends_on_votes_is_a_release_of_its_own() -> No
     """
     numbers = {}
     for bound in BOUNDS:
-        session = _session(_policy(GAUSSIAN, 2.0, bound=bound), [POOL], dataset=bound)
+        session = _session(policy_of(GAUSSIAN, 2.0, bound=bound), [POOL], dataset=bound)
         session.ask(_votes(), session.choose())
         session.charge()
         epsilon = session.epsilon()
@@ -262,7 +249,7 @@ def test_an_audit_answers_no_more_than_the_run(limit: dict[str, Any]) -> None:
     all it asks.
     """
     mechanism = NoisyArgmax(GaussianNoise(2), screen=ThresholdScreen(55, 10))
-    session = _session(_policy(mechanism, audit_trials=20_000, **limit), [POOL])
+    session = _session(policy_of(mechanism, audit_trials=20_000, **limit), [POOL])
     torn = VoteHistograms(np.full((POOL, CLASSES), 25), 100)
     assert session.ask(torn, session.choose()).answered <= 1
     spent = session.epsilon()
@@ -281,7 +268,7 @@ INTERACTIVE = NoisyArgmax(
 def test_rounds_of_two_mechanisms_add_up() -> None:
     """Two routes: the sum of the rounds, and each round's own mechanism by itself."""
     probs = _probabilities()
-    one, two = _ask_all(_policy(INTERACTIVE, choice="random"), [4, 6], probs).rounds
+    one, two = _ask_all(policy_of(INTERACTIVE, choice="random"), [4, 6], probs).rounds
     orders = np.array([2.0, 8.0, 40.0])
     votes = _votes().votes
     by_hand = INTERACTIVE.first.exact(votes[one.rows]).total(orders)
@@ -293,7 +280,7 @@ def test_a_student_reinforces_only_what_was_asked_and_not_answered() -> None:
     probs = np.full((POOL, CLASSES), 0.01)
     probs[:, 2] = 0.97
     probs[::2] = 1 / CLASSES
-    session = _ask_all(_policy(INTERACTIVE), [20, 20], probs)
+    session = _ask_all(policy_of(INTERACTIVE), [20, 20], probs)
     expected = session.released.copy()
     silent = np.flatnonzero(expected[:40] == ABSTAIN)
     assert len(silent)
@@ -304,7 +291,7 @@ def test_a_student_reinforces_only_what_was_asked_and_not_answered() -> None:
 @pytest.mark.parametrize("sizes", [[60], [20, 40]])
 def test_asking_stops_after_so_many_answers(sizes: list[int]) -> None:
     mechanism = NoisyArgmax(GaussianNoise(20), screen=ThresholdScreen(60, 20))
-    session = _ask_all(_policy(mechanism, answers=7), sizes)
+    session = _ask_all(policy_of(mechanism, answers=7), sizes)
     assert (session.released != ABSTAIN).sum() == 7
     assert session.released[session.rows[-1]] != ABSTAIN  # the last row asked is the seventh answer
     once = mechanism.worst_case_epsilon(60, 1e-5, answers=7)  # against attacks: test_adaptive.py
@@ -323,7 +310,7 @@ def test_a_budget_holds_over_all_rounds_and_refused_queries_have_no_label(
     """
     mechanism = NoisyArgmax(noise, screen=screen)
     half = mechanism.worst_case_epsilon(POOL // 2, 1e-5)
-    policy = _policy(mechanism, budget=half)
+    policy = policy_of(mechanism, budget=half)
     once = _ask_all(policy, [POOL])
     parts = _ask_all(policy, [POOL // 3] * 3)
     assert 0 < len(once.rows) < POOL
@@ -346,7 +333,7 @@ def test_a_round_keeps_the_sums_of_votes_only_where_features_are_public(
     """In own cells a sum says how many private records are in a cell, unless labels alone are
     private.
     """
-    session = _ask_all(_policy(nzc.Counts(0.5).between(adjacency)), [POOL])
+    session = _ask_all(policy_of(nzc.Counts(0.5).between(adjacency)), [POOL])
     assert (session.rounds[0].sums is not None) == public
 
 
