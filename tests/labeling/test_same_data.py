@@ -113,8 +113,7 @@ def test_a_name_counts_files_together(nzc: Nzc, histograms: Path) -> None:
     np.save("other.npy", other)
 
     def total(path: str, seed: int, *name: str) -> float:
-        noise = [f"seed={seed}", "aggregator.sigma=40"]
-        ran = nzc(*VOTES, f"teachers.path={path}", *noise, *name)
+        ran = nzc(*VOTES, f"teachers.path={path}", f"seed={seed}", "aggregator.sigma=40", *name)
         return float(ran.result["epsilon"]["ledger_total"])
 
     alone = total("votes.npy", 1)

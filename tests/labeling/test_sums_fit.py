@@ -52,8 +52,7 @@ def test_without_noise_it_is_the_maximum_of_the_likelihood(classes: int) -> None
     y = _labels(x, truth, seed=3)
     model = _learned(PrivateSums(x, y, classes), PublicRows(x), 1e-3)
     other = LogisticRegression(C=1e6, tol=1e-8, max_iter=1000).fit(x, y)
-    found = model.probabilities(x)
-    assert np.abs(found - other.predict_proba(x)).mean() < 5e-3
+    assert np.abs(model.probabilities(x) - other.predict_proba(x)).mean() < 5e-3
 
 
 @pytest.mark.parametrize(
@@ -73,19 +72,17 @@ def test_the_more_noise_the_less_the_model_claims(noise: float, least: float, mo
 
 def test_persons_with_many_records_do_not_bend_the_fit() -> None:
     """Cut vectors are compared with public vectors that are cut alike."""
-    rng = default_rng(8)
 
     def people(count: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
         sizes = default_rng(seed).integers(1, 12, count)
         return np.repeat(np.arange(count), sizes), _rows(int(sizes.sum()), 3, seed)
 
-    truth = rng.normal(size=(3, 2)) * 2
+    truth = default_rng(8).normal(size=(3, 2)) * 2
     persons, x = people(20_000, 9)
     y = _labels(x, truth, seed=10)
     of_public, public = people(3000, 11)
     rows = PublicRows(public, of_public)
-    sums = PrivateSums(x, y, 2, persons, None, rows.most)
-    model = _learned(sums, rows, 1e-2)
+    model = _learned(PrivateSums(x, y, 2, persons, None, rows.most), rows, 1e-2)
     expected = softmax(public @ truth + np.array([1.0, 0.0]), axis=1)
     assert np.abs(model.probabilities(public) - expected).mean() < 0.03
 
@@ -93,7 +90,6 @@ def test_persons_with_many_records_do_not_bend_the_fit() -> None:
 def test_shares_kept_are_those_of_every_possible_label() -> None:
     """Against an enumeration of the labels of a person's other rows."""
     features = _rows(3, 2, seed=12)
-    persons = np.array([0, 0, 0])
     probs = np.full((3, 2), 0.5)
     code = (np.eye(2) - [0.7, 0.3]) @ contrasts(2)
     longest = np.linalg.norm(code, axis=1).max()
@@ -104,6 +100,7 @@ def test_shares_kept_are_those_of_every_possible_label() -> None:
         for row in range(3):
             expected[row, labels[row]] += kept / 4
     rng = default_rng(0)
+    persons = np.zeros(3, int)
     found = np.mean([shares_kept(features, persons, probs, code, rng) for _ in range(2000)], axis=0)
     assert np.abs(found - expected).max() < 0.01
 

@@ -21,8 +21,7 @@ LABELS_ONLY = {"README.md", "labels.csv", "privacy.json"}
 
 
 def test_a_released_folder_is_whole_and_open_to_all(nzc: Nzc, tmp_path: Path) -> None:
-    budget = ["audit=200", "budget.epsilon=9", "aggregator.sigma=15"]
-    ran = nzc(*SMALL, *budget, "rng=system")
+    ran = nzc(*SMALL, "audit=200", "budget.epsilon=9", "aggregator.sigma=15", "rng=system")
     dest, result = tmp_path / "new" / "released", ran.result
     for name in ("labels.csv", "predictions.csv", "student.json", "student.pt2"):
         file = newest_folder(ran) / name

@@ -138,9 +138,8 @@ def test_a_space_without_clusters_is_known_beforehand(
 
 def test_settings_that_do_not_suit_the_rows_are_refused() -> None:
     splits = _rings(90, 40)
-    grouped = replace(splits, units=Units(np.arange(90) // 2))
     with pytest.raises(InputError, match=r"^_target_=Neighbours: .*groups"):
-        Neighbours(count=30, sampling=0.5).check(grouped)
+        Neighbours(count=30, sampling=0.5).check(replace(splits, units=Units(np.arange(90) // 2)))
     for count, sampling in ((46, 0.5), (1, 0.0)):
         with pytest.raises(InputError):
             Neighbours(count=count, sampling=sampling).check(splits)

@@ -94,13 +94,14 @@ def test_built_in_and_own_metrics_stand_in_table_result_and_tracker(nzc: Nzc) ->
     late = "def late(y_true, y_pred):\n    return 1 / (y_true == y_pred).all()\n"
     Path("late.py").write_text(late)
     skewed = ["dataset=npz", "dataset.path=table.npz", "dataset.classes=2", *SMALL]
-    skewed += ["aggregator=gnmax", "aggregator.sigma=1", "queries=30"]
-    skewed += ["rng=system", "dataset.name=people"]
-    own = ["metrics.right=sklearn.metrics.accuracy_score",
-           "metrics.macro={_target_: sklearn.metrics.recall_score, average: macro}",
-           "metrics.late=late.late"]  # fmt: skip
-    public = ["tracking=mlflow", "tracking.model=false", "tracking.private=false"]
-    ran = nzc(*skewed, *own, *public)
+    ran = nzc(
+        *skewed, "aggregator=gnmax", "aggregator.sigma=1", "queries=30",
+        "rng=system", "dataset.name=people",
+        "metrics.right=sklearn.metrics.accuracy_score",
+        "metrics.macro={_target_: sklearn.metrics.recall_score, average: macro}",
+        "metrics.late=late.late",
+        "tracking=mlflow", "tracking.model=false", "tracking.private=false",
+    )  # fmt: skip
     result = ran.result
     metrics = result["metrics"]
     assert metrics["right"] == result["accuracy"]

@@ -55,11 +55,11 @@ def _data(wrong: int = 0, rows: int = 200, asked: int = 120) -> StudentData:
 
 def test_steps_of_a_chunk_are_steps(monkeypatch: pytest.MonkeyPatch) -> None:
     """Also in bf16, where autocast keeps copies of the weights."""
-    trainer = quiet(precision="bf16-mixed")
+    config = replace(PLAIN, steps=12, average=0.9)
     weights = []
     for evaluations in (1, 50):  # two chunks, and one for each step
         monkeypatch.setattr(network, "EVALUATIONS", evaluations)
-        student = replace(PLAIN, steps=12, average=0.9).fit(_data(), 0, trainer, "Student")
+        student = config.fit(_data(), 0, quiet(precision="bf16-mixed"), "Student")
         weights.append(student.classifier.state_dict())
     torch.testing.assert_close(*weights, rtol=0, atol=0)
 
@@ -165,8 +165,7 @@ def test_weights_of_probabilities_are_those_of_repeated_rows(
     many = StudentData(data.x.repeat(10, axis=0), labels, 3)
     repeated = replace(student, **repeating).fit(many, 0, QUIET, "")
     # But for ties of the trees.
-    expected = repeated.probabilities(data.x)
-    assert_allclose(soft.probabilities(data.x), expected, atol=0.01)
+    assert_allclose(soft.probabilities(data.x), repeated.probabilities(data.x), atol=0.01)
 
 
 @parametrize(
@@ -194,8 +193,7 @@ def test_soft_labels_are_of_labeled_rows_and_of_the_surest(share: float, labels:
     probabilities = np.array([[0.6, 0.4], [0.1, 0.9], [0.8, 0.2], [0.55, 0.45], [0, 0]])
     soft = soft_labels(data, probabilities, share, 0.3)
     assert soft.labels.tolist() == labels
-    assert soft.soft is probabilities
-    assert soft.mixed == 0.3
+    assert soft.soft is probabilities and soft.mixed == 0.3
 
 
 @parametrize("counts", [[2, 1, 0], [30, 9, 6], [3, 3, 3], [1, 0, 0]])
@@ -289,8 +287,10 @@ def test_what_a_student_holds_is_public(nzc: Nzc, monkeypatch: pytest.MonkeyPatc
         held.append((module, options.get("callbacks")))
 
     monkeypatch.setattr(TrainerSettings, "fit", noted)
-    quick = ["teachers.count=2", "teachers.epochs=1", "queries=50", "student.steps=5"]
-    nzc(*SMALL, *quick, "trainer.devices=1")
+    nzc(
+        *SMALL, "teachers.count=2", "teachers.epochs=1", "queries=50", "student.steps=5",
+        "trainer.devices=1",
+    )  # fmt: skip
     _, learned = held  # the first ones are the teachers
     student = pickle.dumps(learned)
     splits = Digits(0, 1200, 400).load()

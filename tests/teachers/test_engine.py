@@ -111,8 +111,8 @@ def _cohorts(
     monkeypatch.setattr("nzc.networks.build", lambda *shape: build(*shape).double())
     shards = partition(62, 3, 0)
     ensemble = TeacherEnsemble(settings, splits, shards, work)
-    alone = [ensemble.teacher(number) for number in range(3)]
-    stacked = [ensemble.teacher(number) for number in range(3)]
+    alone = [*map(ensemble.teacher, range(3))]
+    stacked = [*map(ensemble.teacher, range(3))]
     return Threads(alone, 2, nullcontext), Stacked(stacked)
 
 
