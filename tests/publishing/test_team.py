@@ -26,11 +26,10 @@ FILE = [*VOTES, "teachers.path=votes.npy", "rng=system", "aggregator.sigma=40"]
 @pytest.fixture
 def tables(tmp_path: Path) -> Path:
     """Visits of 60 patients in all.csv, of 40 of them in some.csv, and public rows."""
-    rows = np.arange(180)
     values = np.random.default_rng(0).normal(size=(180, 2))
     table = pd.DataFrame(values, columns=["a", "b"])
     table[["a", "b"]].sample(60, random_state=0).to_csv(tmp_path / "public.csv", index=False)
-    table["patient"] = [f"P{row // 3}" for row in rows]
+    table["patient"] = [f"P{row // 3}" for row in range(180)]
     table["back"] = np.where(table.a > 0, "yes", "no")
     table.to_csv(tmp_path / "all.csv", index=False)
     table[:120].to_csv(tmp_path / "some.csv", index=False)
@@ -99,6 +98,6 @@ def test_folders_of_a_team_share_a_ledger(
         monkeypatch.chdir(histograms.parent)
     assert costs[1] > 1.3 * costs[0]
     for folder in ("mine", "yours"):
-        done = command("publish", f"team/{folder}/run", f"out {folder}", "--name", "hospital")
-        assert done[0] == 0
+        given = ["publish", f"team/{folder}/run", f"out {folder}", "--name", "hospital"]
+        assert command(*given)[0] == 0
     assert _json("out yours", "privacy.json")["total"]["folders"] == 2

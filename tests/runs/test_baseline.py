@@ -127,8 +127,11 @@ def test_the_model_of_a_representation_is_exported_whole(
     folder = newest_folder(ran)
     np.save("public.npy", x[role == "public"])
     lines = command("predict", str(folder), "public.npy")[1].splitlines()[1:]
-    seen = pd.read_csv(folder / "predictions.csv")["p(0)"]
-    np.testing.assert_allclose([float(line.split(",")[3]) for line in lines], seen, atol=1e-3)
+    np.testing.assert_allclose(
+        [float(line.split(",")[3]) for line in lines],
+        pd.read_csv(folder / "predictions.csv")["p(0)"],
+        atol=1e-3,
+    )
 
 
 @pytest.mark.parametrize(

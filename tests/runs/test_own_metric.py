@@ -110,8 +110,10 @@ def test_names_of_metrics_need_no_plus_and_other_names_do() -> None:
 
 
 def test_a_metric_that_fails_costs_its_value_only() -> None:
-    failing = _own(f"{__name__}.nan_later", "nan_later")
-    metrics = [failing, _own("sklearn.metrics.accuracy_score", "right")]
+    metrics = [
+        _own(f"{__name__}.nan_later", "nan_later"),
+        _own("sklearn.metrics.accuracy_score", "right"),
+    ]
     for metric in metrics:
         metric.check(np.array([0, 1]), 2)
     values, lines = own_metrics(metrics, np.array([0, 1]), np.array([0, 0]), np.eye(2))
