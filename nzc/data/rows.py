@@ -152,7 +152,8 @@ def load_arrays(path: str, names: Sequence[str]) -> Tree:
             if os.path.lexists(file):  # a link to nowhere is an error, and no absent array
                 arrays[name] = load_array(file, "path", name, lazily=name == "x")
                 if name == "x" and arrays["x"].ndim:
-                    arrays["x"] = FileRows(open(file, "rb"), arrays["x"])  # noqa: SIM115 - they keep it
+                    opened = open(file, "rb")  # noqa: SIM115 - the rows keep it
+                    arrays["x"] = FileRows(opened, arrays["x"])
         return arrays
     with (
         _reading(path, "path", "it"),
