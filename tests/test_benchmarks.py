@@ -7,10 +7,11 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from conftest import parametrize
 
 
 @pytest.mark.usefixtures("one_thread")
-@pytest.mark.parametrize("part", ["machine", "agree"])
+@parametrize("part", ["machine", "agree"])
 def test_the_gpu_benchmark_runs(part: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.syspath_prepend(str(Path(__file__).parents[1] / "benchmarks"))
     monkeypatch.setattr(os, "setsid", lambda: None)

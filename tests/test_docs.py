@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from conftest import VOTES, Nzc
+from conftest import VOTES, Nzc, parametrize
 from hydra.core.override_parser.overrides_parser import OverridesParser
 
 import nzc as library
@@ -79,7 +79,7 @@ def test_every_command_composes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
         refuse_unknown_keys(compose_run([*overrides.values()]))
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+@parametrize("page", PAGES, ids=lambda page: page.name)
 def test_the_code_runs(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Runs and sweeps are composed, and made of stored votes."""
     monkeypatch.chdir(tmp_path)
@@ -139,7 +139,7 @@ def _extensions() -> list[str]:
     return [line for line, _ in together]
 
 
-@pytest.mark.parametrize("line", _extensions())
+@parametrize("line", _extensions())
 def test_every_extension_runs(nzc: Nzc, line: str) -> None:
     _write_files(EXTENDING)
     if "lightgbm" in line:
@@ -150,7 +150,7 @@ def test_every_extension_runs(nzc: Nzc, line: str) -> None:
     assert ran.result["answered"]
 
 
-@pytest.mark.parametrize("page", ["privacy.md", "proofs.md"])
+@parametrize("page", ["privacy.md", "proofs.md"])
 def test_every_test_that_a_page_names_exists_in_the_file_it_names(page: str) -> None:
     """`test_…`, then in the same sentence or list the file in backticks."""
     root = Path(__file__).parent.parent
@@ -172,7 +172,7 @@ SHORTER = {
 }
 
 
-@pytest.mark.parametrize("name", ["label", pytest.param("library", marks=pytest.mark.slow)])
+@parametrize("name", ["label", pytest.param("library", marks=pytest.mark.slow)])
 def test_the_notebook_runs(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     long, short, left = SHORTER[name]

@@ -6,11 +6,11 @@ import json
 from pathlib import Path
 
 import pytest
-from conftest import Command
+from conftest import Command, parametrize
 from golden.runs import FOLDER, RUNS, differences, prepare, results
 
 
-@pytest.mark.parametrize("name", ["votes"])  # it trains no network: equal on every machine
+@parametrize("name", ["votes"])  # it trains no network: equal on every machine
 def test_a_golden_run_is_unchanged(
     name: str, command: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

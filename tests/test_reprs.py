@@ -8,7 +8,7 @@ import re
 from importlib import import_module
 
 import numpy as np
-import pytest
+from conftest import parametrize
 
 import nzc
 from nzc.teachers.base import VoteHistograms
@@ -44,7 +44,7 @@ def test_objects_with_arrays_are_found() -> None:
     assert HOLDERS.keys() >= {"Cost", "Pairs", "HistogramBatch", "VoteHistograms", "Split"}
 
 
-@pytest.mark.parametrize("name", HOLDERS)
+@parametrize("name", HOLDERS)
 def test_no_array_of_an_object_is_printed(name: str) -> None:
     secret = np.array([[SECRET]])
     kind, arrays = HOLDERS[name]

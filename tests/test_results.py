@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from conftest import VOTES, Nzc
+from conftest import VOTES, Nzc, parametrize
 
 from nzc.app.config import HOME
 from nzc.validation import InputError
@@ -69,7 +69,7 @@ def test_pages_are_as_their_evidence(results: Any) -> None:
     assert list(results.differences()) == []
 
 
-@pytest.mark.parametrize(
+@parametrize(
     ("page", "pattern"),
     [
         ("README.md", r" -->\d"),
@@ -87,7 +87,7 @@ def test_a_changed_digit_of_a_page_is_found_and_mended(
     assert results.made(path.read_text(encoding="utf-8")) == before
 
 
-@pytest.mark.parametrize("file", ["first_run.csv", "run.txt"])
+@parametrize("file", ["first_run.csv", "run.txt"])
 def test_a_changed_digit_of_evidence_is_found(results: Any, file: str) -> None:
     _change(results.EVIDENCE / file, r"(?s).*\d")
     with pytest.raises(InputError, match="changed by hand"):

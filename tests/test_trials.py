@@ -9,6 +9,7 @@ from types import ModuleType
 
 import numpy as np
 import pytest
+from conftest import parametrize
 from scipy.stats import norm
 
 FPR = 0.01
@@ -30,7 +31,7 @@ def worlds(distance: float, rng: np.random.Generator) -> tuple[np.ndarray, np.nd
     return rng.normal(size=member.shape) + distance * member + rng.normal(0, 5, size=300), member
 
 
-@pytest.mark.parametrize("distance", [0.0, 0.5, 3.0])
+@parametrize("distance", [0.0, 0.5, 3.0])
 def test_lira_is_the_likelihood_ratio(attacks: ModuleType, distance: float) -> None:
     """Two Gaussians: AUC Φ(d/√2), true positives 1 − Φ(Φ⁻¹(1 − f) − d), accuracy Φ(d/2). Raw scores
     are far worse.

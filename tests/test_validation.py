@@ -4,6 +4,7 @@ import pickle
 from typing import Any
 
 import pytest
+from conftest import parametrize
 from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import TypeAdapter, ValidationError
@@ -39,7 +40,7 @@ def test_an_input_error_is_one_line_that_survives_another_process() -> None:
     assert str(InputError("b", None, "must be 4").within("a")) == "a.b=null: must be 4"
 
 
-@pytest.mark.parametrize(
+@parametrize(
     ("kind", "good", "bad"),
     [
         (settings.Count, [1, 10**9], [0, 1.0, True, "3", None]),

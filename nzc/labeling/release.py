@@ -277,7 +277,7 @@ class LabelingSession:
             draw.labels[: cost.queries] != ABSTAIN,
             key,
         )
-        if mechanism.releases_counts:
+        if mechanism.releases == "counts":
             last = replace(last, counts=released)
         if isinstance(mechanism.adjacency, OwnLabels):
             last = replace(last, sums=queries.votes.sum(axis=1))

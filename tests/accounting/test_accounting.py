@@ -3,7 +3,7 @@
 import numpy as np
 import presets
 import pytest
-from conftest import FILE, Command, Nzc
+from conftest import FILE, Command, Nzc, parametrize
 
 from nzc.accounting.cost import cost_curve
 from nzc.accounting.rdp import to_epsilon
@@ -34,7 +34,7 @@ def test_nzc_claims_nothing_costs_everything_and_is_caught(nzc: Nzc) -> None:
     assert epsilon["audited"] > 7.8
 
 
-@pytest.mark.parametrize("name", ["gnmax", "gumbel", "confident"])
+@parametrize("name", ["gnmax", "gumbel", "confident"])
 def test_every_point_of_the_curve_is_a_shorter_run(name: str) -> None:
     rng = np.random.default_rng(0)
     mechanism = presets.build(name)

@@ -1,7 +1,7 @@
 """The bound on labels by a Gaussian argmax: each step of its proof; attacks: test_adaptive."""
 
 import numpy as np
-import pytest
+from conftest import parametrize
 from scipy.special import ndtr
 from scipy.stats import norm
 
@@ -36,7 +36,7 @@ def three_outcomes(x, y):
     return np.stack([first, ndtr(-x) * ndtr(-y), last], axis=-1)
 
 
-@pytest.mark.parametrize("mu", [0.02, 0.31, 2.0, 4.0])
+@parametrize("mu", [0.02, 0.31, 2.0, 4.0])
 def test_laws_dominate_every_pair(mu):
     """Means of convex functions are nowhere above the largest one of the laws.
 

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from conftest import parametrize
 
 import nzc
 from nzc.accounting import laplace_argmax
@@ -31,7 +32,7 @@ def pairs_of_laws(gamma, rng):
         yield tuple(np.exp(nzc.LNMax(gamma).log_law(n))[:, :-1] for n in (votes, moved))
 
 
-@pytest.mark.parametrize("gamma", [0.7, *(pytest.param(n, marks=SLOW) for n in (0.01, 4.0))])
+@parametrize("gamma", [0.7, *(pytest.param(n, marks=SLOW) for n in (0.01, 4.0))])
 def test_the_laws_dominate_every_histogram(gamma):
     """For random V, convex in e^−ℓ: means of few kinks."""
     rng = np.random.default_rng(0)

@@ -5,6 +5,7 @@ from itertools import product
 
 import numpy as np
 import pytest
+from conftest import parametrize
 from dp_accounting.rdp.rdp_privacy_accountant import compute_epsilon
 
 from nzc.accounting.data_independent import (
@@ -20,7 +21,7 @@ FEW = np.array([1.02, 1.3, 1.75, 2, 3.25, 8, 31.5, 64, 500, 1024, 1e5])
 DENSE = 1 + np.geomspace(0.011, 1e5, 4_001)
 
 
-@pytest.mark.parametrize("cost", [gaussian_cost(1 / 3), pure_cost(1.0), bounded_range_cost(0.5)])
+@parametrize("cost", [gaussian_cost(1 / 3), pure_cost(1.0), bounded_range_cost(0.5)])
 def test_the_conversion_is_that_of_dp_accounting(cost: WorstCaseCost) -> None:
     """Which shares no code with nzc: order by order, and the smallest ε of all orders."""
     compared = 0

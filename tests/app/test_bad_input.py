@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from conftest import FILE, VOTES, Command, Nzc
+from conftest import FILE, VOTES, Command, Nzc, parametrize
 from hydra.core.override_parser.overrides_parser import OverridesParser
 
 from nzc.app.build import build
@@ -127,7 +127,7 @@ def _files(nzc: Nzc, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("_files")
-@pytest.mark.parametrize("line", WRONG.strip().splitlines())
+@parametrize("line", WRONG.strip().splitlines())
 def test_one_line_and_nothing_left(nzc: Nzc, command: Command, line: str) -> None:
     before = set(Path().rglob("*"))
     words, _, begins = line.partition(" | ")
@@ -147,7 +147,7 @@ def _typed(line: str) -> Any:
     return OverridesParser.create().parse_override(shlex.split(word[1])[0]).value()
 
 
-@pytest.mark.parametrize(
+@parametrize(
     ("name", "words"),
     [("it's p (1)=1#.csv", []), ("[1] pü.csv", ["--multirun", "seed=1,2"])],
 )
@@ -177,7 +177,7 @@ threshold=3 | aggregator.threshold (with aggregator=confident | student.threshol
 """
 
 
-@pytest.mark.parametrize("line", REFUSED.strip().splitlines())
+@parametrize("line", REFUSED.strip().splitlines())
 def test_a_refused_key_names_its_cause(line: str, here: Path) -> None:
     """Who chose the option that lacks it, and which have it, also in the working directory."""
     Path("conf/student").mkdir(parents=True)
@@ -213,7 +213,7 @@ FIGURE b, curve: gap | sweep.figures.1=
 """
 
 
-@pytest.mark.parametrize("line", SLIPS.strip().splitlines())
+@parametrize("line", SLIPS.strip().splitlines())
 def test_sweep_files_with_a_slip(nzc: Nzc, line: str) -> None:
     text, _, begins = line.partition(" | ")
     kind, _, slip = text.partition(" ")

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import presets
 import pytest
-from conftest import FILE, Nzc
+from conftest import FILE, Nzc, parametrize
 from omegaconf import DictConfig, OmegaConf
 
 import nzc as library
@@ -37,9 +37,7 @@ def _promised(*words: str, sizes: tuple[int, ...] = (QUERIES,)) -> tuple[DictCon
     return cfg.aggregator, promise.epsilon
 
 
-@pytest.mark.parametrize(
-    "aggregator", sorted({*presets.NAMES} - {"ground_truth", "plurality", "sums"})
-)
+@parametrize("aggregator", sorted({*presets.NAMES} - {"ground_truth", "plurality", "sums"}))
 def test_noise_that_nobody_typed_follows_from_the_budget(aggregator: str) -> None:
     """All queries together spend it; whether their price is right: tests/accounting."""
     _, promised = _promised(f"aggregator={aggregator}")

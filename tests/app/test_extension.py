@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import TEACHERS, Nzc, mlflow_client, tracked_runs
+from conftest import TEACHERS, Nzc, mlflow_client, parametrize, tracked_runs
 from omegaconf import OmegaConf
 
 from nzc.app.build import build
@@ -64,7 +64,7 @@ def test_files_beside_the_data_are_options_and_their_names_stand_everywhere(nzc:
     assert "confident_gumbel" in options("conf/aggregator")
 
 
-@pytest.mark.parametrize(
+@parametrize(
     ("typed", "names"),
     [
         (["dataset=torchvision", "dataset.kind=KMNIST"], {"dataset": "KMNIST"}),

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import FILE, VOTES, Command, Nzc, tracked_runs
+from conftest import FILE, VOTES, Command, Nzc, parametrize, tracked_runs
 from hydra.core.override_parser.types import Quote, QuotedString
 
 from nzc.labeling.ledger import Ledger
@@ -30,7 +30,7 @@ def _state(folder: Path) -> dict[Path, tuple[object, ...]]:
     return state
 
 
-@pytest.mark.parametrize(
+@parametrize(
     "arguments",
     [
         ["hydra.run.dir=shared"],

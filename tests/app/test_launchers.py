@@ -14,7 +14,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from conftest import FILE, TEACHERS, Nzc, nowhere, tracked_runs
+from conftest import FILE, TEACHERS, Nzc, nowhere, parametrize, tracked_runs
 from hydra.core.plugins import Plugins
 from hydra.plugins.launcher import Launcher
 from mlflow import MlflowClient
@@ -26,7 +26,7 @@ NZC = [sys.executable, "-m", "nzc"]
 RUN = [*NZC, *TEACHERS, "student=none"]
 
 
-@pytest.mark.parametrize("launcher", PLUGINS)
+@parametrize("launcher", PLUGINS)
 def test_a_preset_builds_its_launcher_or_says_what_to_install(
     nzc: Nzc, histograms: Path, launcher: str
 ) -> None:

@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from conftest import Nzc
+from conftest import Nzc, parametrize
 from omegaconf import OmegaConf
 
 from nzc.app.config import compose_run
@@ -25,7 +25,7 @@ dataset=table | ensemble supervised
 """
 
 
-@pytest.mark.parametrize("line", CHOICES.strip().splitlines())
+@parametrize("line", CHOICES.strip().splitlines())
 def test_a_dataset_names_the_recipe_that_suits_it(
     line: str, here: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -55,7 +55,7 @@ def test_hydra_shows_the_recipe_that_runs(nzc: Nzc) -> None:
     assert "nzc.teachers.sums.Sums" in shown
 
 
-@pytest.mark.parametrize("sweeper", ["rows", "basic"])
+@parametrize("sweeper", ["rows", "basic"])
 def test_each_job_of_a_sweep_has_its_own(nzc: Nzc, sweeper: str) -> None:
     rng = np.random.default_rng(0)
     table = pd.DataFrame(rng.normal(size=(300, 3)), columns=[*"abc"])

@@ -13,6 +13,7 @@ from conftest import (
     Nzc,
     contents,
     newest_folder,
+    parametrize,
     published,
     published_votes,
     served,
@@ -166,7 +167,7 @@ def test_own_rows_that_nobody_has_labeled(nzc: Nzc) -> None:
     assert (origin == 300 + row).all()
 
 
-@pytest.mark.parametrize(
+@parametrize(
     ("name", "queries", "mechanism", "expected", "within"),
     [
         ("svhn", 10000, nzc.NZC(1e100, 1e-10), 0.8806, 0.0015),

@@ -2,6 +2,7 @@
 
 import pytest
 import torch
+from conftest import parametrize
 
 from nzc.data.augment import Affine, Strong
 
@@ -22,7 +23,7 @@ def _rng(seed: int = 0) -> torch.Generator:
     return torch.Generator().manual_seed(seed)
 
 
-@pytest.mark.parametrize("shape", [(5, 1, 28, 28), (4, 3, 20, 30), (1, 3), (3, 4, 5)])
+@parametrize("shape", [(5, 1, 28, 28), (4, 3, 20, 30), (1, 3), (3, 4, 5)])
 def test_shape_type_and_range_stay(shape: tuple[int, ...]) -> None:
     x = torch.rand(shape, generator=_rng()) * 3 - 1
     before = x.clone()
@@ -34,7 +35,7 @@ def test_shape_type_and_range_stay(shape: tuple[int, ...]) -> None:
     torch.testing.assert_close(Strong(Affine(), **NOTHING)(x, _rng()), x)
 
 
-@pytest.mark.parametrize("shape", [(6, 14), (5, 20, 20, 3)])
+@parametrize("shape", [(6, 14), (5, 20, 20, 3)])
 def test_affine_maps_leave_rows_that_are_not_images(shape: tuple[int, ...]) -> None:
     x = torch.rand(shape, generator=_rng())
     rng = _rng(1)

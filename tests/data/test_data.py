@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from conftest import parametrize
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.random import default_rng
@@ -77,13 +78,13 @@ def test_digits_are_divided_by_their_seed() -> None:
         Digits(0, 1397, 400).load()
 
 
-@pytest.mark.parametrize("dataset", ["digits", "npz", "folder", "glyph"])
+@parametrize("dataset", ["digits", "npz", "folder", "glyph"])
 def test_private_records_stay_private_whatever_the_seed(dataset: str) -> None:
     """Else the ledger would see as many datasets as there are seeds."""
     assert compose_run([f"dataset={dataset}", "seed=3"]).dataset.seed == 0
 
 
-@pytest.mark.parametrize(
+@parametrize(
     ("dtype", "scale"),
     [("float16", 1), ("float32", 1), ("float64", 1e-100), ("float64", 1e100)],
 )

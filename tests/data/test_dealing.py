@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-import pytest
+from conftest import parametrize
 from numpy.testing import assert_array_equal
 from PIL import Image
 from sklearn.tree import DecisionTreeClassifier
@@ -156,16 +156,16 @@ def _figures(load: Load, operation: str, home: Path) -> tuple[int, int]:
     return teachers, records
 
 
-@pytest.mark.parametrize("operation", OPERATIONS)
-@pytest.mark.parametrize("kind", NAMED)
+@parametrize("operation", OPERATIONS)
+@parametrize("kind", NAMED)
 def test_a_record_with_a_name_moves_no_other(kind: str, operation: str, tmp_path: Path) -> None:
     teachers, records = _figures(NAMED[kind], operation, tmp_path)
     assert records == 0
     assert 1 <= teachers <= (2 if operation == "renamed" else 1)
 
 
-@pytest.mark.parametrize("operation", ["changed", "relabelled", "renamed"])
-@pytest.mark.parametrize("kind", NUMBERED)
+@parametrize("operation", ["changed", "relabelled", "renamed"])
+@parametrize("kind", NUMBERED)
 def test_a_record_known_by_its_row_number_moves_no_other(
     kind: str, operation: str, tmp_path: Path
 ) -> None:

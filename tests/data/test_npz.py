@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from conftest import Nzc
+from conftest import Nzc, parametrize
 from numpy.random import default_rng
 from numpy.testing import assert_array_equal
 
@@ -32,7 +32,7 @@ def npz(tmp_path: Path) -> Npz:
     return Npz(str(tmp_path / "f.npz"), seed=0, private=0.5, public=0.3)
 
 
-@pytest.mark.parametrize(
+@parametrize(
     ("arrays", "says"),
     [
         ({"role": SPLIT[:9]}, "role "),
@@ -88,7 +88,7 @@ def _images(npz: Npz, x: np.ndarray, **keys: object) -> DataSplits:
     return replace(npz, **keys).load()
 
 
-@pytest.mark.parametrize(
+@parametrize(
     ("x", "levels", "expected"),
     [
         (SHARE, None, RGB),
@@ -130,7 +130,7 @@ def test_what_is_no_image_although_it_has_the_shape_of_one_says_what_to_type(
     assert _images(npz, changed, range=[0, 1.5]).private.x.dtype == np.uint8
 
 
-@pytest.mark.parametrize(
+@parametrize(
     ("shape", "expected"),
     [
         ((8, 8), (1, 8, 8)),
@@ -145,7 +145,7 @@ def test_channels_are_first_or_last(
     assert _images(npz, np.zeros((60, *shape), np.uint8)).private.x.shape[1:] == expected
 
 
-@pytest.mark.parametrize(
+@parametrize(
     "x",
     [
         ROWS["x"],

@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+from conftest import parametrize
 from numpy.random import default_rng
 from PIL import Image
 
@@ -193,7 +194,7 @@ def _rows(splits: DataSplits) -> list[tuple[bytes, ...]]:
     return [*zip(*(map(bytes, column) for column in columns), strict=True)]
 
 
-@pytest.mark.parametrize("reader", READERS)
+@parametrize("reader", READERS)
 def test_a_private_record_changes_its_own_row_only(
     tmp_path: Path, reader: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -226,7 +227,7 @@ def test_a_private_record_changes_its_own_row_only(
     assert count <= len(contents) / 3
 
 
-@pytest.mark.parametrize("reader", ["csv", "npz", "folder"])
+@parametrize("reader", ["csv", "npz", "folder"])
 def test_no_private_record_decides_whether_there_are_two_classes(
     tmp_path: Path, reader: str
 ) -> None:

@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+from conftest import parametrize
 from numpy.testing import assert_array_equal
 from PIL import Image
 
@@ -25,8 +26,8 @@ FEATURES = RNG.normal(size=(500, 4))
 Y = RNG.integers(0, 3, 500)
 
 
-@pytest.mark.parametrize("x", [IMAGES, FEATURES], ids=["images", "features"])
-@pytest.mark.parametrize("held", [0, 9000, 10**9])
+@parametrize("x", [IMAGES, FEATURES], ids=["images", "features"])
+@parametrize("held", [0, 9000, 10**9])
 def test_rows_in_a_file_are_those_in_memory(x: AnyArray, held: int) -> None:
     rows = gather(np.array_split(x, 7), held=held)
     assert isinstance(rows, np.ndarray) == (x.nbytes <= held)
@@ -50,7 +51,7 @@ def _folder(folder: Path) -> Folder:
     return Folder(str(folder), seed=0, private=0.5, public=0.3)
 
 
-@pytest.mark.parametrize("made", [_table, _folder])
+@parametrize("made", [_table, _folder])
 def test_a_large_table_or_folder_gives_the_rows_of_a_small_one(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, made: Callable[[Path], Dataset]
 ) -> None:

@@ -18,7 +18,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
-from conftest import Command, Nzc
+from conftest import Command, Nzc, parametrize
 from hydra.core.override_parser.overrides_parser import OverridesParser
 from numpy.random import default_rng
 from numpy.testing import assert_allclose, assert_array_equal
@@ -184,7 +184,7 @@ FORMS = {
 }
 
 
-@pytest.mark.parametrize("form", FORMS)
+@parametrize("form", FORMS)
 def test_the_same_table_as_another_program_writes_it(
     files: Path, plain: DataSplits, form: str
 ) -> None:
@@ -204,7 +204,7 @@ def test_the_same_table_as_another_program_writes_it(
     assert {column.name for column in read.encoder.columns} == {name, "ward", "admitted", "smoker"}
 
 
-@pytest.mark.parametrize("encoding", ["cp1252", "utf-16"])
+@parametrize("encoding", ["cp1252", "utf-16"])
 def test_a_student_reads_files_as_those_of_its_run(tmp_path: Path, encoding: str) -> None:
     public = pd.DataFrame({"who": ["NA", "b"] * 20, "ward": ["Köln", "Bern"] * 20})
     fitted = fit_encoder(public[["ward"]], {}, 32)
@@ -215,8 +215,8 @@ def test_a_student_reads_files_as_those_of_its_run(tmp_path: Path, encoding: str
     assert read.to_dict("list") == public.to_dict("list")
 
 
-@pytest.mark.parametrize("second", ['"{}', '{}"'])
-@pytest.mark.parametrize(("key", "name"), [*zip(SPLITS, FILES_OF_SPLITS, strict=True)])
+@parametrize("second", ['"{}', '{}"'])
+@parametrize(("key", "name"), [*zip(SPLITS, FILES_OF_SPLITS, strict=True)])
 def test_a_quotation_mark_takes_no_other_rows(
     files: Path, plain: DataSplits, key: str, name: str, second: str
 ) -> None:
@@ -346,7 +346,7 @@ def _word(number: int) -> str:
     return "".join(chr(97 + int(digit)) for digit in f"{number:04d}").title()
 
 
-@pytest.mark.parametrize("name", MAYBE_TEXTS)
+@parametrize("name", MAYBE_TEXTS)
 def test_free_text_is_found(name: str) -> None:
     make, is_text = MAYBE_TEXTS[name]
     people = default_rng(0).integers(0, 3000, 500).tolist()
@@ -407,7 +407,7 @@ WRITTEN = {
 }
 
 
-@pytest.mark.parametrize("cells", WRITTEN)
+@parametrize("cells", WRITTEN)
 def test_numbers_are_read_as_people_write_them(cells: str) -> None:
     low, high = cells.rsplit(" ", 1)
     public = pd.DataFrame({"pay": [low, high] * 30})
@@ -419,7 +419,7 @@ def test_numbers_are_read_as_people_write_them(cells: str) -> None:
     assert not [*doubts(public, encoder, grouped=False)]
 
 
-@pytest.mark.parametrize(
+@parametrize(
     "format",
     [
         "%d/%m/%Y",
@@ -443,7 +443,7 @@ def test_dates_of_all_usual_orders_are_read(format: str) -> None:
     assert not [*doubts(public, encoder, grouped=False)]
 
 
-@pytest.mark.parametrize(
+@parametrize(
     "cells",
     [
         ["18.00.00", "06.30.00"],
@@ -467,7 +467,7 @@ def _kinds_typed(line: str) -> list[dict[str, Any]]:
     return kinds
 
 
-@pytest.mark.parametrize(
+@parametrize(
     ("cells", "kinds", "count"),
     [
         (["1.167", "987", "1.500"], ["number", "comma"], 40),
@@ -511,7 +511,7 @@ def test_an_accountants_dash_is_zero() -> None:
     assert (column.kind, column.mean[0]) == ("number", 617.25)
 
 
-@pytest.mark.parametrize("last", [199, 207])
+@parametrize("last", [199, 207])
 def test_one_private_id_does_not_decide_who_is_dropped(tmp_path: Path, last: int) -> None:
     x = default_rng(0).normal(size=200)
     public = str(tmp_path / "public.csv")
@@ -535,7 +535,7 @@ COLUMNS = {
 }
 
 
-@pytest.mark.parametrize("name", COLUMNS)
+@parametrize("name", COLUMNS)
 def test_identifiers_are_no_features_unless_the_user_says_so(name: str) -> None:
     make, identifies = COLUMNS[name]
     people = default_rng(0).integers(0, 3000, 5000).tolist()
@@ -549,7 +549,7 @@ def test_identifiers_are_no_features_unless_the_user_says_so(name: str) -> None:
     assert not fit_encoder(public, {"column": "category"}, 32).unused
 
 
-@pytest.mark.parametrize("by", ["group", "id"])
+@parametrize("by", ["group", "id"])
 def test_people_on_both_sides_are_refused_dropped_or_allowed(files: Path, by: str) -> None:
     settings = {"group": None, "id": None, "test": "test.csv", by: "person"}
     records = pd.read_csv("visits.csv")
@@ -583,7 +583,7 @@ def _written(content: bytes) -> Callable[[], object]:
 RENAMED = {"age": "agee"}
 
 
-@pytest.mark.parametrize(
+@parametrize(
     ("key", "spoil", "settings"),
     [
         ("label", lambda: _change("visits.csv", lambda table: table.assign(back=range(400))), {}),
@@ -677,7 +677,7 @@ def test_from_files_to_a_published_student_that_runs_without_nzc(
     assert abs(right - ran.result["accuracy"]) <= 0.03  # three records were changed
 
 
-@pytest.mark.parametrize(
+@parametrize(
     ("ours", "theirs"),
     [
         (

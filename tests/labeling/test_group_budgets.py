@@ -10,7 +10,7 @@ import brute
 import numpy as np
 import pandas as pd
 import pytest
-from conftest import Nzc, newest_folder, state
+from conftest import Nzc, newest_folder, parametrize, state
 from numpy.random import default_rng
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy.optimize import brentq
@@ -46,7 +46,7 @@ def _joint(mechanism: NoisyArgmax, votes: np.ndarray) -> np.ndarray:
     return np.outer(first, second).ravel()
 
 
-@pytest.mark.parametrize(
+@parametrize(
     "mechanism",
     [
         library.GNMax(3),
@@ -92,7 +92,7 @@ def test_prices_are_those_of_individualized_pate() -> None:
         library.Stable(5, 1.2).between(SeveralVotes(2))
 
 
-@pytest.mark.parametrize("budget", [2.0, 100.0])
+@parametrize("budget", [2.0, 100.0])
 def test_a_smaller_group_pays_for_what_may_be_asked(budget: float) -> None:
     """Also where the budget is larger than the cost of all queries."""
     groups = shares({"careful": budget / 4, "open": budget}, Adjacency())
@@ -189,7 +189,7 @@ def files(tmp_path: Path) -> None:
     table[:200].assign(whose=budget[:200]).to_csv(tmp_path / "private.csv", index=False)
 
 
-@pytest.mark.parametrize(
+@parametrize(
     ("settings", "least"),
     [
         ([*NPZ, *TEACHERS], 0.35),

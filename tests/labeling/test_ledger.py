@@ -17,6 +17,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from conftest import parametrize
 from scipy.stats import norm
 
 import nzc
@@ -114,7 +115,7 @@ def test_total_is_the_composition_of_all_distinct_releases_of_the_dataset(ledger
     assert ledger.total("digest", DELTA) == np.inf
 
 
-@pytest.mark.parametrize(("number", "delta"), [*product((1, 2, 100), (DELTA, 0.0201))])
+@parametrize(("number", "delta"), [*product((1, 2, 100), (DELTA, 0.0201))])
 def test_gaussian_releases_add_exactly_in_mu_squared(
     ledger: Ledger, number: int, delta: float
 ) -> None:
@@ -228,7 +229,7 @@ def test_a_kill_loses_nothing_that_was_confirmed(ledger: Ledger) -> None:
     assert journal.read_bytes()[:8] == bytes(8)
 
 
-@pytest.mark.parametrize(
+@parametrize(
     "content", [b"not a database" * 100, b"SQLite format 3\x00" + b"\xff" * 5000, b"", None]
 )
 def test_a_damaged_or_empty_file_is_no_new_ledger(tmp_path: Path, content: bytes | None) -> None:

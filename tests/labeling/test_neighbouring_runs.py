@@ -24,7 +24,7 @@ import brute
 import numpy as np
 import pandas as pd
 import pytest
-from conftest import Command, Nzc, contents, mlflow_client, tracked_runs
+from conftest import Command, Nzc, contents, mlflow_client, parametrize, tracked_runs
 from numpy.testing import assert_allclose
 from PIL import Image
 from scipy.special import logsumexp
@@ -520,7 +520,7 @@ def _sent() -> dict[str, bytes]:
     }
 
 
-@pytest.mark.parametrize("name", KINDS)
+@parametrize("name", KINDS)
 def test_neighbours_differ_by_what_is_charged_and_leave_equal_folders(run: Run, name: str) -> None:
     kind = KINDS[name]
     settings = [f"dataset.classes={kind.classes}"]

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 from brute import leak
-from conftest import SMALL, Nzc
+from conftest import SMALL, Nzc, parametrize
 from numpy.random import default_rng
 from numpy.testing import assert_allclose, assert_array_equal
 from sessions import ledger_of, policy_of
@@ -38,7 +38,7 @@ def _probabilities(seed: int = 0) -> np.ndarray:
     return default_rng(seed).dirichlet(np.full(CLASSES, 0.5), size=POOL)
 
 
-@pytest.mark.parametrize("choice", CHOICES)
+@parametrize("choice", CHOICES)
 def test_what_is_chosen_is_left_and_never_asked_twice(choice: str) -> None:
     left = default_rng(2).permutation(POOL)[:40]
     for size in (0, 7, 40):
@@ -79,7 +79,7 @@ SIZES = [
 ]
 
 
-@pytest.mark.parametrize(("choice", "parts", "queries", "student", "asks", "sizes"), SIZES)
+@parametrize(("choice", "parts", "queries", "student", "asks", "sizes"), SIZES)
 def test_sizes_of_rounds(
     choice: str,
     parts: object,
@@ -152,7 +152,7 @@ def test_equal_votes_on_other_rows_are_another_release() -> None:
     assert len(Ledger("ledger.db").entries()) == 2
 
 
-@pytest.mark.parametrize("rng", ["seeded", "system"])
+@parametrize("rng", ["seeded", "system"])
 def test_equal_votes_between_other_neighbours_are_another_release(rng: str) -> None:
     """Teachers that agree vote alike whatever the unit of privacy; else the first unit's words
     stood for both.
@@ -193,7 +193,7 @@ def test_where_noise_ends_the_asking_what_might_have_followed_is_paid() -> None:
 MIXED = NoisyArgmax(LaplaceNoise(0.05), first=NoisyArgmax(GaussianNoise(40)))
 
 
-@pytest.mark.parametrize(
+@parametrize(
     ("mechanism", "budget", "message"),
     [
         (GAUSSIAN.between(OwnCells()), None, "^rounds=2: must be 1"),
@@ -243,7 +243,7 @@ def test_a_published_bound_that_depends_on_votes_is_a_release_of_its_own() -> No
     assert public == {"published", "published_delta", "sanitised"}
 
 
-@pytest.mark.parametrize("limit", [{"budget": 4.0}, {"answers": 1}], ids=str)
+@parametrize("limit", [{"budget": 4.0}, {"answers": 1}], ids=str)
 def test_an_audit_answers_no_more_than_the_run(limit: dict[str, Any]) -> None:
     """Many queries are asked and at most one is answered, which the limit admits. An audit answers
     all it asks.
@@ -288,7 +288,7 @@ def test_a_student_reinforces_only_what_was_asked_and_not_answered() -> None:
     assert_array_equal(session.training_labels(probs), expected)
 
 
-@pytest.mark.parametrize("sizes", [[60], [20, 40]])
+@parametrize("sizes", [[60], [20, 40]])
 def test_asking_stops_after_so_many_answers(sizes: list[int]) -> None:
     mechanism = NoisyArgmax(GaussianNoise(20), screen=ThresholdScreen(60, 20))
     session = _ask_all(policy_of(mechanism, answers=7), sizes)
@@ -299,7 +299,7 @@ def test_asking_stops_after_so_many_answers(sizes: list[int]) -> None:
     assert once < gaussian(np.sqrt(60 / 20**2 + 7 * 2 / 20**2), 1e-5)
 
 
-@pytest.mark.parametrize(
+@parametrize(
     ("noise", "screen"), [(GaussianNoise(20), None), (LaplaceNoise(0.1), ThresholdScreen(60, 20))]
 )
 def test_a_budget_holds_over_all_rounds_and_refused_queries_have_no_label(
@@ -323,7 +323,7 @@ def test_a_budget_holds_over_all_rounds_and_refused_queries_have_no_label(
         assert_array_equal(session.released[session.rows], labels)
 
 
-@pytest.mark.parametrize(
+@parametrize(
     ("adjacency", "public"), [(OwnCells(), False), (OwnLabels(), True), (Adjacency(), False)]
 )
 def test_a_round_keeps_the_sums_of_votes_only_where_features_are_public(

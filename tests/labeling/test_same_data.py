@@ -8,8 +8,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-import pytest
-from conftest import VOTES, Nzc
+from conftest import VOTES, Nzc, parametrize
 
 from nzc.data.npz import Npz
 from nzc.data.table import Table
@@ -89,7 +88,7 @@ def _table(change: str) -> str:
     return Table(**(usual | settings)).load().private_digest
 
 
-@pytest.mark.parametrize(("make", "changes"), [(_npz, NPZ), (_table, TABLE)])
+@parametrize(("make", "changes"), [(_npz, NPZ), (_table, TABLE)])
 def test_which_changes_start_a_new_ledger(
     make: Callable[[str], str], changes: dict[str, Any], here: Path
 ) -> None:

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from conftest import parametrize
 from numpy.random import default_rng
 
 from nzc.labeling.smoothing import NoisyTotals, expected_records, smooth
@@ -33,7 +34,7 @@ def _counts(asked: np.ndarray, private: np.ndarray, label: np.ndarray, scale: fl
     return counts + np.round(rng.laplace(scale=scale, size=counts.shape))
 
 
-@pytest.mark.parametrize("classes", [2, 10])
+@parametrize("classes", [2, 10])
 def test_without_noise_rows_have_the_plurality_of_their_cell(classes: int) -> None:
     rng = default_rng(0)
     places, _ = _clusters(rng, classes, 500 // classes, 0.05)
@@ -78,7 +79,7 @@ def test_smoothing_labels_more_rows_right_than_each_cell_alone_and_surer_rows_mo
     assert smoothed > alone + 0.1 and surer > smoothed + 0.02
 
 
-@pytest.mark.parametrize("noise_std", [1e-3, 10.0, 1e9])
+@parametrize("noise_std", [1e-3, 10.0, 1e9])
 def test_rows_are_between_one_and_a_quarter_of_the_public_rows(noise_std: float) -> None:
     for public in (1, 40, 4_000):
         assert 1 <= rows_to_ask(60_000, 10, public, noise_std) <= max(public / 4, 1)
@@ -94,7 +95,7 @@ def test_right_labels_are_expected_by_the_law_of_the_noise() -> None:
     assert expected_in_cells(mechanism, 1, 10, 1_000) == (1, pytest.approx(0.1, abs=0.01))
 
 
-@pytest.mark.parametrize("classes", [2, 10])
+@parametrize("classes", [2, 10])
 def test_public_sums_take_their_share_of_noise_away(classes: int) -> None:
     """Second route: the noise of a difference to the mean of independent noise has 1 − 1/classes of
     its variance.

@@ -1,7 +1,7 @@
 """Softmax regression from noisy sums and public rows."""
 
 import numpy as np
-import pytest
+from conftest import parametrize
 from numpy.random import default_rng
 from scipy.special import softmax
 
@@ -42,7 +42,7 @@ def _learned(sums: PrivateSums, public: PublicRows, noise: float) -> LinearModel
     return fit(public, counts, moments, seed=0)
 
 
-@pytest.mark.parametrize("classes", [2, 3])
+@parametrize("classes", [2, 3])
 def test_without_noise_it_is_the_maximum_of_the_likelihood(classes: int) -> None:
     """Where public rows are the private ones, scikit-learn solves the same equation."""
     from sklearn.linear_model import LogisticRegression
@@ -55,9 +55,7 @@ def test_without_noise_it_is_the_maximum_of_the_likelihood(classes: int) -> None
     assert np.abs(model.probabilities(x) - other.predict_proba(x)).mean() < 5e-3
 
 
-@pytest.mark.parametrize(
-    ("noise", "least", "most"), [(1.0, 0.93, 1), (30.0, 0.93, 1), (1e5, 0, 0.9)]
-)
+@parametrize(("noise", "least", "most"), [(1.0, 0.93, 1), (30.0, 0.93, 1), (1e5, 0, 0.9)])
 def test_the_more_noise_the_less_the_model_claims(noise: float, least: float, most: float) -> None:
     """Much noise leaves the shares of the classes; little noise the truth."""
     x = _rows(20_000, 20, seed=4)

@@ -9,7 +9,7 @@ from functools import partial
 from pathlib import Path
 
 import pytest
-from conftest import SMALL, VOTES, Command, Nzc, contents, newest_folder, state
+from conftest import SMALL, VOTES, Command, Nzc, contents, newest_folder, parametrize, state
 
 from nzc.app.publish import publish_run as publish
 from nzc.runs.formatting import number
@@ -59,7 +59,7 @@ def test_a_released_folder_is_whole_and_open_to_all(nzc: Nzc, tmp_path: Path) ->
     assert not any(str(Path.home()).encode() in data or b".py" in data for data in inside.values())
 
 
-@pytest.mark.parametrize(
+@parametrize(
     ("settings", "line"),
     [
         (FILE, "rng=seeded: must be system"),
@@ -134,7 +134,7 @@ def test_what_was_changed_is_not_published(nzc: Nzc, histograms: Path, command: 
         assert not (here / "x").exists()
 
 
-@pytest.mark.parametrize(
+@parametrize(
     "settings",
     [
         ["aggregator=gnmax", "budget.epsilon=2"],

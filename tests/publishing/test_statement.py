@@ -8,8 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
-import pytest
-from conftest import FILE, TEACHERS, Nzc, newest_folder
+from conftest import FILE, TEACHERS, Nzc, newest_folder, parametrize
 
 from nzc.app.publish import publish_run
 
@@ -60,7 +59,7 @@ def _files(folder: Path) -> None:
     np.save(folder / "votes.npy", rng.multinomial(50, [0.8, 0.1, 0.1], 30))
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@parametrize("kind", KINDS)
 def test_the_statement_is_of_what_ran(nzc: Nzc, tmp_path: Path, kind: str) -> None:
     _files(tmp_path)
     settings, values = KINDS[kind]

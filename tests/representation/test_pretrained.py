@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from conftest import parametrize
 from few_labels import QUIET
 from numpy.testing import assert_allclose
 from torch import nn

@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
-from conftest import Nzc, newest_folder
+from conftest import Nzc, newest_folder, parametrize
 from few_labels import QUIET, STRONG
 from numpy.random import default_rng
 from sklearn.datasets import make_circles

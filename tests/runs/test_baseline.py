@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
-from conftest import Command, Nzc, newest_folder, tracked_runs
+from conftest import Command, Nzc, newest_folder, parametrize, tracked_runs
 from numpy.random import default_rng
 from scipy.stats import norm
 from torch import nn
@@ -17,8 +17,8 @@ from nzc.runs.baseline import DPSGD, LARGEST_RATE, STEPS, Scaled, gradients
 QUICK = ["trainer.progress=false", "trainer.accelerator=cpu", "baseline=true"]
 
 
-@pytest.mark.parametrize("scale", [1e-3, 1.0, 1e3])
-@pytest.mark.parametrize("grouped", [False, True])
+@parametrize("scale", [1e-3, 1.0, 1e3])
+@parametrize("grouped", [False, True])
 def test_one_unit_moves_a_step_by_two_at_most_and_nearly_so_much(
     scale: float, grouped: bool
 ) -> None:
@@ -44,7 +44,7 @@ def test_one_unit_moves_a_step_by_two_at_most_and_nearly_so_much(
     assert 1.5 < max(moved) <= 2 + 1e-9
 
 
-@pytest.mark.parametrize(("epsilon", "delta"), [(0.01, 1e-5), (1, 1e-6), (30, 1e-5)])
+@parametrize(("epsilon", "delta"), [(0.01, 1e-5), (1, 1e-6), (30, 1e-5)])
 def test_the_noise_of_all_steps_keeps_epsilon_and_wastes_nothing(
     epsilon: float, delta: float
 ) -> None:
@@ -108,7 +108,7 @@ FLATTEN = ["representation=pretrained", "representation.encoder.model={_target_:
 MLP = ["dataset.network=mlp", "representation.encoder.steps=5", "representation.copies=2"]
 
 
-@pytest.mark.parametrize(
+@parametrize(
     ("side", "representation"), [pytest.param(16, MLP, marks=pytest.mark.slow), (8, FLATTEN)]
 )
 def test_the_model_of_a_representation_is_exported_whole(
@@ -134,7 +134,7 @@ def test_the_model_of_a_representation_is_exported_whole(
     )
 
 
-@pytest.mark.parametrize(
+@parametrize(
     "given", [["aggregator=plurality"], ["teachers=votes", "teachers.path=votes.npy", "queries=9"]]
 )
 def test_a_baseline_needs_records_and_a_finite_epsilon(nzc: Nzc, given: list[str]) -> None:

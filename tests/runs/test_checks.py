@@ -1,10 +1,9 @@
 """Options that a run would ignore are refused before anything is trained."""
 
-import pytest
-from conftest import Nzc
+from conftest import Nzc, parametrize
 
 
-@pytest.mark.parametrize(
+@parametrize(
     "ignored",
     ["representation=spectral", "query_choice=representative", "student.spread=0.5", "audit=200"],
 )

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from conftest import SMALL, Nzc, newest_folder, tracked_runs
+from conftest import SMALL, Nzc, newest_folder, parametrize, tracked_runs
 from sklearn.metrics import (
     average_precision_score,
     balanced_accuracy_score,
@@ -24,7 +24,7 @@ def _answers(classes: list[int], of: int) -> np.ndarray:
     return np.eye(of)[classes] * 0.5 + 0.25
 
 
-@pytest.mark.parametrize("classes", [2, 5])
+@parametrize("classes", [2, 5])
 def test_metrics_agree_with_scikit_learn(classes: int) -> None:
     """Of two classes, ranks are those of class 1. Some probabilities are equal."""
     rng = np.random.default_rng(0)
@@ -52,7 +52,7 @@ def test_what_is_not_known_is_none_and_not_zero() -> None:
     assert Metrics.of(np.full((2, 2), np.nan), np.array([0, 1]), PATIENTS).auc is None
 
 
-@pytest.mark.parametrize(
+@parametrize(
     ("labels", "learned", "word"),
     [
         ([0, 0, 0, 0, -1], [0, 0, 0, 0, -1], "(ill)"),
@@ -67,7 +67,7 @@ def test_labels_that_are_missing_are_warned_of(
     assert len(lines) == (word is not None) and all(word in line for line in lines if word)
 
 
-@pytest.mark.parametrize(
+@parametrize(
     ("predicted", "words"),
     [
         ([1] * 10, ["accuracy", "recognises"]),

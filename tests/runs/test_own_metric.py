@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from conftest import parametrize
 from omegaconf import OmegaConf
 from sklearn.metrics import f1_score, roc_auc_score
 
@@ -48,7 +49,7 @@ F1 = {"_target_": "sklearn.metrics.f1_score"}
 TOP = {"_target_": "torchmetrics.classification.MulticlassF1Score"}
 
 
-@pytest.mark.parametrize(
+@parametrize(
     ("classes", "node", "expected"),
     [
         (4, {**TOP, **MULTI},
@@ -74,7 +75,7 @@ def test_any_metric_of_labels_or_probabilities(
         assert metric(truth, predicted, probs) == pytest.approx(right, rel=1e-5)
 
 
-@pytest.mark.parametrize(
+@parametrize(
     ("node", "line"),
     [
         ({**F1, "average": "marco"}, "metrics.mine=sklearn.metrics.f1_score: .*marco"),
@@ -84,7 +85,7 @@ def test_any_metric_of_labels_or_probabilities(
         (3, "metrics.mine=3: "),
     ],
 )
-@pytest.mark.parametrize("truth", [[0, 1, 2, 3] * 5, []], ids=["labels", "no labels"])
+@parametrize("truth", [[0, 1, 2, 3] * 5, []], ids=["labels", "no labels"])
 def test_a_metric_that_is_wrong_is_refused_by_its_key(
     node: Any, line: str, truth: list[int]
 ) -> None:
@@ -92,7 +93,7 @@ def test_a_metric_that_is_wrong_is_refused_by_its_key(
         _own(node).check(np.array(truth, np.int64), 4)
 
 
-@pytest.mark.parametrize("name", ["auc", "recall_macro", "epsilon_mine", "f1 macro"])
+@parametrize("name", ["auc", "recall_macro", "epsilon_mine", "f1 macro"])
 def test_a_name_of_nzc_s_own_figures_is_refused(name: str) -> None:
     with pytest.raises(InputError, match=rf"^metrics.{name}="):
         _own("sklearn.metrics.accuracy_score", name)

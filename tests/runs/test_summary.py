@@ -5,7 +5,7 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-import pytest
+from conftest import parametrize
 from presets import build
 
 from nzc.accounting import Epsilon
@@ -57,7 +57,7 @@ def test_a_ledger_names_what_protects_something_else() -> None:
     assert unbounded(entries, 1e-5).startswith("label of now protects something else (label)")
 
 
-@pytest.mark.parametrize("name", ["gnmax", "nzc", "confident", "counts", "ground_truth"])
+@parametrize("name", ["gnmax", "nzc", "confident", "counts", "ground_truth"])
 def test_a_table_has_at_most_four_lines_of_epsilon(name: str) -> None:
     """Of every kind of ε, with all that can be asked for; what was asked for is always there."""
     whole = _result(GroundTruth() if name == "ground_truth" else build(name))

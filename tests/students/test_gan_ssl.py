@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from conftest import parametrize
 from few_labels import COMMON, QUIET, clouds
 from scipy.special import softmax
 
@@ -99,7 +100,7 @@ def test_a_tiny_set_is_learned_by_heart() -> None:
     assert (predicted == data.labels[data.labeled]).all()
 
 
-@pytest.mark.parametrize("shape", [(3, 17, 30), (1, 8, 8), (12,)])
+@parametrize("shape", [(3, 17, 30), (1, 8, 8), (12,)])
 def test_generated_rows_stay_in_the_range_of_the_pool(shape: tuple[int, ...]) -> None:
     data = clouds(40, 20, 4, shape)[0]
     student = _fitted(data, network="gan", average=0.9, steps=1)

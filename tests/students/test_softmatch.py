@@ -5,6 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
+from conftest import parametrize
 from few_labels import COMMON, STRONG, clouds, fit
 from scipy.special import softmax
 
@@ -65,7 +66,7 @@ def test_losses_in_numpy() -> None:
     assert student.curves["weight"].item() == pytest.approx(weights.mean())
 
 
-@pytest.mark.parametrize(("labeled", "wrong"), [(6, 0), (30, 1)])
+@parametrize(("labeled", "wrong"), [(6, 0), (30, 1)])
 def test_the_pool_follows_a_few_labels_and_outvotes_a_wrong_one(labeled: int, wrong: int) -> None:
     data, y = clouds(300, labeled, shape=(10,))
     data.labels[:wrong] = 1  # is 0

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from conftest import SMALL, TEACHERS, Nzc
+from conftest import SMALL, TEACHERS, Nzc, parametrize
 from few_labels import COMMON, QUIET, STRONG, clouds, fit, quiet
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.ensemble import RandomForestClassifier

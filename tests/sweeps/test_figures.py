@@ -4,6 +4,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from conftest import parametrize
 from matplotlib.figure import Figure
 from pandas import DataFrame
 
@@ -55,7 +56,7 @@ def test_what_is_infinite_stands_at_the_edge() -> None:
     assert _solid(axes) == {"lnmax": [[0.01, 0.01], [1, 1]], "nzc": []}
 
 
-@pytest.mark.parametrize(("x", "places"), [("queries", (10, 100)), ("epsilon.exact", (2, 10))])
+@parametrize(("x", "places"), [("queries", (10, 100)), ("epsilon.exact", (2, 10))])
 def test_seeds_are_a_mean_and_a_bar_also_where_x_is_measured(
     x: str, places: tuple[int, int]
 ) -> None:

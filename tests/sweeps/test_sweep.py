@@ -3,7 +3,7 @@
 from pathlib import Path
 
 import pytest
-from conftest import FILE, Nzc
+from conftest import FILE, Nzc, parametrize
 from hydra import compose, initialize_config_dir
 from omegaconf import OmegaConf
 
@@ -72,7 +72,7 @@ def test_a_sweep_in_the_folder_of_another_is_that_sweep_alone(
         publish(Path("sw/1"), Path("published"))
 
 
-@pytest.mark.parametrize(
+@parametrize(
     ("row", "params", "typed", "jobs", "lines"),
     [
         # A row may be a grid, whose seeds are averaged; the command line has the last word.
@@ -98,10 +98,8 @@ def test_rows_times_grid(
     assert _table(ran.folder)[: len(lines)] == lines
 
 
-@pytest.mark.parametrize(
-    "path", sorted((config.HOME / "sweeps").glob("*.yaml")), ids=lambda path: path.stem
-)
-@pytest.mark.parametrize("choices", [1, pytest.param(100, marks=pytest.mark.slow)])
+@parametrize("path", sorted((config.HOME / "sweeps").glob("*.yaml")), ids=lambda path: path.stem)
+@parametrize("choices", [1, pytest.param(100, marks=pytest.mark.slow)])
 def test_every_sweep_file_composes_row_by_row(path: Path, choices: int) -> None:
     """Rows that choose the same options are composed together; of the first choice, or of all."""
     config.register()

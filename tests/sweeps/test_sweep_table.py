@@ -2,7 +2,7 @@
 
 from typing import Any
 
-import pytest
+from conftest import parametrize
 from pandas import DataFrame
 
 from nzc.sweeps.spec import SweepSpec
@@ -84,7 +84,7 @@ def test_warnings_of_seeds_are_one_line_without_regard_to_their_numbers() -> Non
     assert not SweepTable(jobs[2:]).warnings
 
 
-@pytest.mark.parametrize(
+@parametrize(
     ("key", "values", "shown"),
     [
         ("accuracy", [0.9, 0.92, 0.94], "92.0 ± 2.0 %"),

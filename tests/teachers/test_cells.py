@@ -5,6 +5,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from conftest import parametrize
 from few_labels import QUIET
 from numpy.random import default_rng
 from sklearn.neighbors import KNeighborsClassifier
@@ -46,7 +47,7 @@ def test_a_cell_counts_its_records_and_nothing_else(tmp_path: Path) -> None:
     assert np.array_equal(_counts(splits, tmp_path), expected)
 
 
-@pytest.mark.parametrize("most", [1, 3])
+@parametrize("most", [1, 3])
 def test_a_changed_group_changes_its_own_counts_only(most: int) -> None:
     """Records of a group are drawn by its name and size, and always as many: all others stay."""
     cells = Cells(per_group=most, seed=3)

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from conftest import parametrize
 from few_labels import ENSEMBLE, QUIET, quiet
 from numpy.testing import assert_array_equal
 from torch import nn
@@ -50,7 +51,7 @@ def trained(splits: DataSplits, tmp_path_factory: pytest.TempPathFactory) -> np.
     return SETTINGS.teach(splits, QUIET, tmp_path_factory.mktemp("trained"))
 
 
-@pytest.mark.parametrize(
+@parametrize(
     "own",
     [
         {},
@@ -116,7 +117,7 @@ def _cohorts(
     return Threads(alone, 2, nullcontext), Stacked(stacked)
 
 
-@pytest.mark.parametrize(
+@parametrize(
     "network",
     [
         pytest.param(network, marks=pytest.mark.slow if network in ("resnet32", "pate_cnn") else ())
@@ -140,7 +141,7 @@ def test_stacked_weights_are_those_of_teachers_alone(
     assert_close(stacked.logits(x), logits, rtol=1e-8, atol=1e-8)
 
 
-@pytest.mark.parametrize(
+@parametrize(
     "options",
     [
         {"stride": 2, "padding": 1},
@@ -198,7 +199,7 @@ def test_ranks_share_the_teachers(splits: DataSplits, trained: np.ndarray, tmp_p
     assert_array_equal(SETTINGS.teach(splits, two, tmp_path), trained)
 
 
-@pytest.mark.parametrize(("missing", "kind"), [(0, np.ndarray), (1, FileRows)])
+@parametrize(("missing", "kind"), [(0, np.ndarray), (1, FileRows)])
 def test_records_that_shared_memory_cannot_hold_are_sent_by_a_file(
     splits: DataSplits, missing: int, kind: type, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -250,7 +251,7 @@ def _cropped(x: torch.Tensor, rng: torch.Generator) -> torch.Tensor:
     return x[:, :, 1:]
 
 
-@pytest.mark.parametrize(
+@parametrize(
     ("line", "own"),
     [
         ("network=batches: .*batch of 1 ", {"batch_size": 23}),

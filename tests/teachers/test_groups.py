@@ -7,6 +7,7 @@ from tempfile import TemporaryDirectory
 
 import numpy as np
 import pytest
+from conftest import parametrize
 from few_labels import ENSEMBLE, QUIET
 from numpy.random import default_rng
 from numpy.testing import assert_array_equal
@@ -69,9 +70,7 @@ def _predictions(teachers: ShardedTeachers, splits: DataSplits) -> np.ndarray:
         return teachers.teach(splits, QUIET, Path(work))
 
 
-@pytest.mark.parametrize(
-    "teachers", [TREES, NEAREST, NETWORKS], ids=["trees", "nearest", "networks"]
-)
+@parametrize("teachers", [TREES, NEAREST, NETWORKS], ids=["trees", "nearest", "networks"])
 def test_a_person_moves_one_vote_a_query(teachers: ShardedTeachers) -> None:
     """Whatever its records become, and however many: also where the smallest shard shrinks."""
     rng = default_rng(1)

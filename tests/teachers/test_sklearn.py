@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from conftest import parametrize
 from few_labels import QUIET
 from sklearn.ensemble import RandomForestClassifier
 from sklearn.linear_model import LogisticRegression, Ridge
@@ -32,7 +33,7 @@ def _predictions(teachers: Sklearn, splits: DataSplits, work: Path) -> np.ndarra
     return teachers.teach(splits, QUIET, work)
 
 
-@pytest.mark.parametrize(
+@parametrize(
     ("estimator", "line"),
     [
         (Ridge(), "^estimator=Ridge: "),

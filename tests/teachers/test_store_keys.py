@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from conftest import parametrize
 from few_labels import ENSEMBLE, QUIET, STRONG, quiet
 from pytorch_lightning import Callback
 from sklearn.tree import DecisionTreeClassifier
@@ -64,7 +65,7 @@ NOT_IN_KEY = {
     "label": "the rows that are labeled are in the key",
     "records": "the number of teachers is in the key",
 }
-KINDS = pytest.mark.parametrize("kind", [NETWORKS, TREES], ids=["networks", "trees"])
+KINDS = parametrize("kind", [NETWORKS, TREES], ids=["networks", "trees"])
 
 
 class Watch(Callback):
@@ -194,7 +195,7 @@ class Shaken:
         return self.strength * x
 
 
-@pytest.mark.parametrize(
+@parametrize(
     "make",
     [lambda strength: lambda x: strength * x, lambda strength: Shaken(strength).shake],
     ids=["closure", "method"],

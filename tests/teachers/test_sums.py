@@ -4,8 +4,8 @@ from itertools import combinations, product
 from typing import Any
 
 import numpy as np
-import pytest
 import torch
+from conftest import parametrize
 
 from nzc.labeling.sums import contrasts
 from nzc.mechanisms.noisy_sums import UNIT
@@ -43,8 +43,8 @@ def _apart(
     return np.array([np.linalg.norm(vectors, axis=2) for vectors in apart]) / UNIT
 
 
-@pytest.mark.parametrize("code", CODES)
-@pytest.mark.parametrize("labels_only", [False, True])
+@parametrize("code", CODES)
+@parametrize("labels_only", [False, True])
 def test_a_replaced_record_or_label_moves_the_sums_by_two_at_most(
     code: np.ndarray, labels_only: bool
 ) -> None:
@@ -56,8 +56,8 @@ def test_a_replaced_record_or_label_moves_the_sums_by_two_at_most(
     assert 1.99 < apart.max() <= 2
 
 
-@pytest.mark.parametrize("code", CODES)
-@pytest.mark.parametrize("most", [None, 1.0, 2.5])
+@parametrize("code", CODES)
+@parametrize("most", [None, 1.0, 2.5])
 def test_a_replaced_person_moves_the_sums_by_two_at_most(
     code: np.ndarray, most: float | None
 ) -> None:
@@ -75,7 +75,7 @@ def test_a_replaced_person_moves_the_sums_by_two_at_most(
     assert (first.matrix(code) == last.matrix(code)).all()  # the order of persons changes nothing
 
 
-@pytest.mark.parametrize("odd", [np.nan, np.inf, -np.inf, 1e308])
+@parametrize("odd", [np.nan, np.inf, -np.inf, 1e308])
 def test_a_row_of_no_finite_numbers_counts_as_zeros(odd: float) -> None:
     """In the sums, and of the features that the published model computes."""
     features = np.array([[1.0, 0.0], [odd, odd], [0.0, 1.0]])

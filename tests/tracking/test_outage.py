@@ -11,7 +11,7 @@ from threading import Thread
 from typing import Any
 
 import pytest
-from conftest import SMALL, VOTES, Command, Nzc, mlflow_client, nowhere, tracked_runs
+from conftest import SMALL, VOTES, Command, Nzc, mlflow_client, nowhere, parametrize, tracked_runs
 from filelock import FileLock
 from mlflow import MlflowClient
 from mlflow.entities import Run
@@ -158,7 +158,7 @@ def test_a_killed_run_is_sent_as_such_and_one_under_way_is_left(
     assert run.info.status == "KILLED" and ended - 60_000 < run.info.end_time <= ended
 
 
-@pytest.mark.parametrize(("status", "code"), [(503, 0), (401, 2)])
+@parametrize(("status", "code"), [(503, 0), (401, 2)])
 def test_a_server_that_cannot_serve_is_an_outage_and_one_that_refuses_a_wrong_address(
     nzc: Nzc, histograms: Path, status: int, code: int
 ) -> None:

@@ -12,7 +12,17 @@ from unittest.mock import Mock
 
 import pytest
 from alembic.runtime.migration import HeadMaintainer
-from conftest import SMALL, TEACHERS, VOTES, Command, Nzc, mlflow_client, nowhere, tracked_runs
+from conftest import (
+    SMALL,
+    TEACHERS,
+    VOTES,
+    Command,
+    Nzc,
+    mlflow_client,
+    nowhere,
+    parametrize,
+    tracked_runs,
+)
 from mlflow import MlflowClient
 from mlflow.utils.mlflow_tags import MLFLOW_RUN_NOTE
 from omegaconf import OmegaConf
@@ -35,7 +45,7 @@ def _states(nested: bool) -> list[str]:
     ]
 
 
-@pytest.mark.parametrize(
+@parametrize(
     ("how", "code", "jobs", "note"),
     [
         (RuntimeError("no more memory"), 2, ["FINISHED", "FAILED", "FAILED"], "no more memory"),
@@ -245,7 +255,7 @@ def test_a_password_is_neither_said_nor_sent_and_from_the_environment_not_even_k
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("launcher", ["joblib", "submitit_local", "ray"])
+@parametrize("launcher", ["joblib", "submitit_local", "ray"])
 def test_jobs_stand_under_one_parent_under_every_launcher(nzc: Nzc, launcher: str) -> None:
     pytest.importorskip(f"hydra_plugins.hydra_{launcher.removesuffix('_local')}_launcher")
     words = ["student=none", "tracking=mlflow", f"hydra/launcher={launcher}", "queries=9,1000"]

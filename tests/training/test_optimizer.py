@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from conftest import parametrize
 from few_labels import COMMON, ENSEMBLE, GAN, QUIET, clouds, fit
 from numpy.testing import assert_allclose
 from torch import optim

@@ -9,7 +9,7 @@ from typing import Any
 import pandas as pd
 import pytest
 import torch
-from conftest import SMALL, Nzc
+from conftest import SMALL, Nzc, parametrize
 from few_labels import COMMON, GAN, clouds, quiet
 from pytorch_lightning import Callback, LightningModule, Trainer
 from pytorch_lightning.callbacks import EarlyStopping
