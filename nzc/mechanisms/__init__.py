@@ -4,8 +4,16 @@ A public name stands in `__all__` of its own module. All need numpy, scipy and m
 """
 # ruff: noqa: F403
 
-import types
-
+from nzc.mechanisms import (
+    adjacency,
+    cost,
+    noise,
+    noisy_argmax,
+    noisy_sums,
+    presets,
+    screen,
+    votes,
+)
 from nzc.mechanisms.adjacency import *
 from nzc.mechanisms.cost import *
 from nzc.mechanisms.noise import *
@@ -15,8 +23,13 @@ from nzc.mechanisms.presets import *
 from nzc.mechanisms.screen import *
 from nzc.mechanisms.votes import *
 
-__all__ = [
-    name
-    for name, value in globals().items()
-    if name[0] != "_" and not isinstance(value, types.ModuleType)
-]
+__all__ = (
+    adjacency.__all__
+    + cost.__all__
+    + noise.__all__
+    + noisy_argmax.__all__
+    + noisy_sums.__all__
+    + presets.__all__
+    + screen.__all__
+    + votes.__all__
+)
