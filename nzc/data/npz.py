@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from itertools import chain
 from math import prod
 from typing import Any
 
@@ -23,7 +22,7 @@ from nzc.data.splits import (
     by_share,
     to_drop,
 )
-from nzc.data.standardizer import Standardizer
+from nzc.data.standardizer import CUT, LIMIT, Standardizer
 from nzc.saying import say
 from nzc.settings import BelowOne, Between0And1, CountOrZero, TwoOrMore
 from nzc.types import AnyArray, Ints
@@ -66,25 +65,22 @@ class Npz(Dataset):
 
     def load(self) -> DataSplits:
         arrays = load_arrays(self.path, list(_TYPES))
-        for complaint in chain(_of_shapes(arrays), _of_values(arrays), _of_labels(arrays)):
+        for complaint in _of_arrays(arrays):
             raise self.refused("path", complaint)
         x = arrays["x"]
         y = arrays["y"].astype(np.int64)
         classes = max(2, int(y.max()) + 1)
-        if self.classes is not None and self.classes < classes:
+        if (self.classes or classes) < classes:
             raise self.refused("classes", "must be more than every y of the file")
         if self.classes is None and len(np.unique(y[y >= 0])) < classes:
             allowed = "y must have rows of each class 0, 1, …, two or more; or set dataset.classes"
             raise self.refused("path", allowed)
 
-        named = arrays.keys() & {"group", "id"}
-        names = {name: keys_of(arrays[name]) for name in named}
+        names = {name: keys_of(arrays[name]) for name in arrays.keys() & {"group", "id"}}
         private, public, test = self._divided(arrays, names)
         stored = x[public]
-        preparation = self._preparation(stored)
+        preparation, warnings = self._preparation(stored)
         prepare = preparation or np.asarray
-        public_x = prepare(stored)
-        warnings = self._doubts(stored, preparation, public_x)
         say(*warnings)
         if isinstance(x, FileRows):
             private_x: AnyArray | FileRows = FileRows(x.file, x.stored, private, prepare)
@@ -92,7 +88,7 @@ class Npz(Dataset):
             private_x = prepare(x[private])
         return DataSplits(
             Records(private_x, y[private]),
-            Split(public_x, y[public]),
+            Split(prepare(stored), y[public]),
             Split(prepare(x[test]), y[test]),
             self.classes or classes,
             file_rows=public,
@@ -110,9 +106,8 @@ class Npz(Dataset):
         """
         role = arrays.get("role")
         if role is None:
-            units = names.get("group", names.get("id", np.arange(len(arrays["y"]))))
-            if not self.private:
-                units = arrays.get("group", arrays.get("id", units))
+            named = names if self.private else arrays
+            units = named.get("group", named.get("id", np.arange(len(arrays["y"]))))
             masks = by_share(units, bool(names), self.private, self.public, self.seed)
         else:
             masks = [role == name for name in SPLITS]
@@ -141,34 +136,38 @@ class Npz(Dataset):
             keys = keys_of(private)
         return Units(keys=keys, budgets=budgets)
 
-    def _preparation(self, public: AnyArray) -> Standardizer | Pixels | None:
-        """Return what makes rows of the file those of the splits, and say how x is read.
+    def _preparation(
+        self, public: AnyArray
+    ) -> tuple[Standardizer | Pixels | None, tuple[str, ...]]:
+        """Return what makes rows of the file those of the splits, and where it may be wrong.
 
         public  rows of the file [rows, ...]: they alone decide
         """
         pixels = Pixels.of(public, self.range, self.alpha)
-        if pixels is None and self.range is not None:
+        if pixels is not None:
+            if self.range is not None:
+                return pixels, ()
+            if pixels.dtype != np.uint8:
+                images = "x has images: all public values are from 0 (black) to 1 (white)"
+                say(f"{images}; if they are features, save x.reshape(len(x), -1)")
+            return pixels, few_levels(pixels(public))
+        if self.range is not None:
             shape = list(public.shape[1:])
             allowed = f"must be null: rows of x have the shape {shape}, and images [height, width]"
             raise self.refused("range", allowed)
-        if pixels is None:
-            return None if public.dtype == np.uint8 else Standardizer.fit(public)
-        if self.range is None and pixels.dtype != np.uint8:
-            images = "x has images: all public values are from 0 (black) to 1 (white)"
-            say(f"{images}; if they are features, save x.reshape(len(x), -1)")
-        return pixels
-
-    def _doubts(
-        self, stored: AnyArray, preparation: Standardizer | Pixels | None, public: AnyArray
-    ) -> tuple[str, ...]:
-        """Return a line if x may be read wrong: public rows [rows, ...] before and after decide."""
-        if isinstance(preparation, Pixels) and self.range is None:
-            return few_levels(public)
-        if isinstance(preparation, Standardizer) and has_shape_of_images(stored):
+        if public.dtype == np.uint8:
+            return None, ()
+        standardizer = Standardizer.fit(public)
+        warnings = []
+        if has_shape_of_images(public):
             read = "x is read as features, although it has the shape of images"
             wanted = "save images as uint8, or as numbers from 0 to 1"
-            return (f"{read}: {wanted}, or {TYPE_RANGE}",)
-        return ()
+            warnings.append(f"{read}: {wanted}, or {TYPE_RANGE}")
+        far = np.flatnonzero(standardizer.limit < LIMIT).tolist()
+        if far:
+            found = f"public values of the features {far[:5]} of x are far from all others"
+            warnings.append(f"{found}: they are cut at ±{CUT:g} deviations")
+        return standardizer, tuple(warnings)
 
 
 def _texts(names: AnyArray | None, rows: Ints) -> AnyArray | None:
@@ -182,8 +181,8 @@ def _texts(names: AnyArray | None, rows: Ints) -> AnyArray | None:
 # relies on those before it. No value of a record is quoted.
 
 
-def _of_shapes(arrays: Mapping[str, Any]) -> Iterator[str]:
-    """Yield what is wrong with names, shapes and types of arrays."""
+def _of_arrays(arrays: Mapping[str, Any]) -> Iterator[str]:
+    """Yield what is wrong with arrays: names, shapes and types, missing values, and labels."""
     absent = sorted({"x", "y"} - arrays.keys())
     if absent:
         files = "the arrays x and y of an .npz file, or x.npy and y.npy"
@@ -200,10 +199,6 @@ def _of_shapes(arrays: Mapping[str, Any]) -> Iterator[str]:
         if array.dtype.kind not in kinds:
             found = "text" if array.dtype.kind == "U" else array.dtype
             yield f"{name} is {found}; save {remedy}"
-
-
-def _of_values(arrays: Mapping[str, Any]) -> Iterator[str]:
-    """Yield whether features or names are missing."""
     x = arrays["x"]
     if x.dtype.kind == "f" and not all(np.isfinite(block).all() for block in blocks(x)):
         yield "x has missing (NaN) or infinite values; dataset=table accepts missing values"
@@ -212,6 +207,7 @@ def _of_values(arrays: Mapping[str, Any]) -> Iterator[str]:
         if missing:
             remedy = "give each of these rows a name of its own, or leave them out"
             yield f"{name} has {missing:,} missing values; {remedy}"
+    yield from _of_labels(arrays)
 
 
 def _of_labels(arrays: Mapping[str, Any]) -> Iterator[str]:
@@ -220,10 +216,10 @@ def _of_labels(arrays: Mapping[str, Any]) -> Iterator[str]:
     role = arrays.get("role", np.full(len(y), "private"))
     if y.min() < UNKNOWN:
         yield "y must be classes 0, 1, …; -1 marks a public row of unknown class"
-    unknown = (y == UNKNOWN).sum()
-    if (role[y == UNKNOWN] != "public").any():
+    unknown = y == UNKNOWN
+    if (role[unknown] != "public").any():
         allowed = "only public rows, by their role, may be of unknown class"
-        yield f"y is -1 in {unknown:,} rows; {allowed}"
+        yield f"y is -1 in {unknown.sum():,} rows; {allowed}"
     if "role" in arrays and not (np.isin(role, SPLITS).all() and (role == "public").any()):
         public = "some rows public: teachers label them, the student learns from them"
         yield f"role must be {', '.join(SPLITS)}, and {public}"

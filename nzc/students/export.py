@@ -10,7 +10,6 @@ from torch import Tensor, nn
 
 from nzc.data import Standardizer
 from nzc.data.images import Pixels
-from nzc.data.standardizer import LIMIT
 from nzc.networks import as_input
 from nzc.storage.files import write_private
 from nzc.students.base import FittedStudent
@@ -28,14 +27,15 @@ class RawInput(nn.Module):
         super().__init__()
         self.classifier = student.classifier
         self.preparation = preparation
-        self.limit = 1e18
+        limit = np.array(1e18)
         if isinstance(preparation, Standardizer):
-            self.limit = LIMIT
+            limit = preparation.limit
             # A buffer has a dimension, so the product with rows of any type, also bool and float16,
             # is float64.
             self.one_half = nn.Buffer(torch.full((1,), 0.5, dtype=torch.float64))
             self.mean = nn.Buffer(torch.from_numpy(preparation.mean) / 2)
             self.spread = nn.Buffer(torch.from_numpy(preparation.spread) / 2)
+        self.limit = nn.Buffer(torch.from_numpy(limit).float())
         self.cpu().eval()
 
     def forward(self, x: Tensor) -> Tensor:

@@ -92,8 +92,10 @@ def test_features_do_not_depend_on_type_and_scale(dtype: str, scale: float) -> N
     """The sums of these rows are beyond float16, and beyond float32 at their largest."""
     x = default_rng(0).integers(0, 17, (1000, 4)) * 16
     expected = (x - x.mean(axis=0)) / x.std(axis=0)
-    standardizer = Standardizer.fit((scale * x).astype(dtype))
-    assert_allclose(standardizer((scale * x).astype(dtype)), expected, atol=1e-6)
+    coded = (scale * np.append(x, np.full((300, 4), -9999), axis=0)).astype(dtype)
+    standardizer = Standardizer.fit(coded)
+    assert_allclose(standardizer(coded)[:1000], expected, atol=1e-6)
+    assert_array_equal(standardizer(coded)[1000:], -10)
     absurd = standardizer(np.array([[-np.inf, -1e300, 0, np.inf]]))
     assert np.isfinite(absurd**2).all()
     assert np.sign(absurd).tolist() == [[-1, -1, -1, 1]]

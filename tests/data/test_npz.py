@@ -127,6 +127,8 @@ def test_what_is_no_image_although_it_has_the_shape_of_one_says_what_to_type(
     assert splits.private.x.dtype == np.float32
     [line] = capsys.readouterr().err.splitlines()
     assert "dataset.range=" in line and splits.warnings == (line.removeprefix("nzc: "),)
+    changed[20, 3, 4, 1] = 99
+    assert "far from all others" in _images(npz, changed).warnings[-1]
     assert _images(npz, changed, range=[0, 1.5]).private.x.dtype == np.uint8
 
 

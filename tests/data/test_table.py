@@ -4,7 +4,6 @@ are one line.
 
 import io
 import json
-import math
 import re
 import runpy
 import shlex
@@ -331,28 +330,88 @@ def test_missing_text_is_zero_and_said() -> None:
         assert fit_encoder(pd.DataFrame({"note": useless}), {"note": "text"}, 32).unused
 
 
-#: Cells by row and by a number below 3,000, and whether they are free text.
-MAYBE_TEXTS = {
-    "notes": (lambda row, person: _notes(1, row)[0], True),
-    "codes in words": (lambda row, person: f"Visit of the patient P{person} on day {row}", False),
-    "names": (lambda row, person: f"Dr. {_word(row)} {_word(person)} {_word(row + 1)}", False),
-    "streets": (lambda row, person: f"{person} {_word(row)} Street, 8{row:04d} Springfield", False),
-    "few": (lambda row, person: " ".join(WORDS[row % 6 :]), False),
-    "words": (lambda row, person: _word(row), False),
-}
-
-
 def _word(number: int) -> str:
     return "".join(chr(97 + int(digit)) for digit in f"{number:04d}").title()
 
 
-@parametrize("name", MAYBE_TEXTS)
-def test_free_text_is_found(name: str) -> None:
-    make, is_text = MAYBE_TEXTS[name]
-    people = default_rng(0).integers(0, 3000, 500).tolist()
-    public = pd.DataFrame({"column": [*map(make, range(500), people)], "age": np.arange(500) % 70})
-    encoder = fit_encoder(public, {}, 32)
-    assert ("text" in [column.kind for column in encoder.columns]) == is_text
+def _cells(template: str, rows: int) -> list[str]:
+    """Cells by row and by a number of a person below 3,000."""
+    cells = []
+    for row, person in enumerate(default_rng(0).integers(0, 3000, rows).tolist()):
+        words = {"word": _word(row), "name": _word(person), "few": " ".join(WORDS[row % 6 :])}
+        numbers = {"row": row, "person": person, "age": 18 + person % 77, "digit": 1 + row % 9}
+        cells.append(template.format(**words, **numbers))
+    return cells
+
+
+@parametrize(
+    ("words", "joint", "is_text"),
+    [
+        ("今天 我们 医院 护士 早上 晚上 病人 医生 房间 满意 失望", "", True),
+        ("先生 は とても 親切 でした 待ち 時間 が 長い 痛み ました", "", True),
+        ("หมอ ใจดี พยาบาล รอ นาน มาก ห้อง สะอาด ปวด หัว กลับบ้าน", "", True),
+        ("ໝໍ ໃຈດີ ພະຍາບານ ລໍຖ້າ ດົນ ຫ້ອງ ສະອາດ ເຈັບ ຫົວ ກັບບ້ານ", "", True),
+        ("គ្រូពេទ្យ ល្អ ណាស់ រង់ចាំ យូរ បន្ទប់ ស្អាត ឈឺ ក្បាល", "", True),
+        ("ဆရာဝန် ကောင်း တယ် စောင့် ကြာ အခန်း သန့်ရှင်း ခေါင်း", "", True),
+        ("用 Python 写 code 然后 deploy 到 server 今天 很 快", "", True),
+        ("의사가 친절하고 병원이 깨끗하다 오래 기다렸다 환자", " ", True),
+        ("डॉक्टर अच्छे अस्पताल साफ इंतजार मरीज दर्द घर", " ", True),
+        ("Fever since the Übelkeit, day went home 12 pain (left)", " ", True),
+        ("王 李 张 刘 陈 小 明 丽 强 芳 国 华 建 军 秀 英", "", False),
+        ("สม ชาย ใจ ดี กัญ ญา รัตน์ ศรี", "", False),
+    ],
+)
+def test_text_is_found_in_every_script(words: str, joint: str, is_text: bool) -> None:
+    chosen = default_rng(0).choice(words.split(), (500, 9 if is_text else 3))
+    public = pd.DataFrame(
+        {"column": [joint.join(row) for row in chosen], "age": np.arange(500) % 70}
+    )
+    kinds = [column.kind for column in fit_encoder(public, {}, 32).columns]
+    assert ("text" in kinds) == is_text
+
+
+RNG = default_rng(0)
+RARE = RNG.random(900) < 0.1
+#: Columns without a value that is far from the others.
+ORDINARY = pd.DataFrame(
+    {
+        "ages": RNG.integers(18, 90, 900),
+        "incomes": RNG.lognormal(7, 1, 900).round(2),
+        "labs": RNG.normal(50, 11, 900).round(1),
+        "answers": RNG.integers(1, 6, 900),
+        "gains": np.where(RARE, RNG.lognormal(7, 1, 900).round(), 0),
+        "visits": RNG.negative_binomial(0.3, 0.1, 900),
+        "fees": np.where(RARE, RNG.choice([100, 101, 102], 900), 0),
+        "mostly coded": np.where(RARE, RNG.integers(0, 28, 900), 999),
+    }
+)
+
+
+@parametrize(
+    ("name", "code", "count"),
+    [
+        ("ages", "99999999999", 1),
+        ("ages", "-999", 300),
+        ("incomes", "-9999", 9),
+        ("labs", "-99", 60),
+        ("answers", "98", 20),
+        ("gains", "9999999", 20),
+        *[(name, "", 0) for name in ORDINARY],
+    ],
+)
+def test_far_public_values_do_not_move_the_others_and_are_said(
+    name: str, code: str, count: int
+) -> None:
+    others = ORDINARY[name][count:]
+    public = pd.DataFrame({name: [code] * count + others.astype(str).tolist()})
+    encoder = fit_encoder(public, {}, 32, ["?"])
+    (column,) = encoder.columns
+    assert_allclose([*column.mean, *column.spread], [others.mean(), others.std(ddof=0)])
+    told = [*doubts(public, encoder, grouped=False)]
+    assert len(told) == min(count, 1)
+    for line in told:
+        assert line.startswith(name) and f"{count} of 900" in line
+        assert line.endswith(f"""'dataset.missing=["?", "{code}"]'""")
 
 
 def test_rare_values_share_a_feature() -> None:
@@ -523,28 +582,37 @@ def test_one_private_id_does_not_decide_who_is_dropped(tmp_path: Path, last: int
     assert len(table.load().private) == 120
 
 
-#: Cells of a column by a number below 5,000 and below 3,000, and whether they identify people.
-COLUMNS = {
-    "patients": (lambda row, person: f"P{person}", True),
-    "numbers given in turn": (lambda row, person: 7_000_000 + person, True),
-    "notes": (lambda row, person: f"note {row} of {person}", True),
-    "postcodes with 0": (lambda row, person: f"{7 * row:05d}", True),
-    "ages": (lambda row, person: 18 + person % 77, False),
-    "exact values": (lambda row, person: math.sin(row), False),
-    "dates": (lambda row, person: f"20{row % 24:02d}-0{1 + person % 9}-{1 + row % 28:02d}", False),
-}
-
-
-@parametrize("name", COLUMNS)
-def test_identifiers_are_no_features_unless_the_user_says_so(name: str) -> None:
-    make, identifies = COLUMNS[name]
-    people = default_rng(0).integers(0, 3000, 5000).tolist()
-    cells = [*map(make, range(5000), people)]
-    public = pd.DataFrame({"column": cells, "age": np.arange(5000) % 70})
+@parametrize(
+    ("template", "identifies"),
+    [
+        ("P{person}", True),
+        ("700{person:04d}", True),
+        ("note {row} of {person}", True),
+        ("{row:04d}7", True),
+        ("王{word}", True),
+        ("Visit of the patient P{person} on day {row}", True),
+        ("Dr. {word} {name} {word}", True),
+        ("{person} {word} Street, 8{row:04d} Springfield", True),
+        ("第三人民医院门诊病人编号{row}号", True),
+        ("0f8fad5b-d9cb-469f-a165-{row:012x}", True),
+        ("{few}", False),
+        ("{age}", False),
+        ("{row}.{person}", False),
+        ("20{age}-0{digit}-1{digit}", False),
+    ],
+)
+def test_identifiers_are_no_features_unless_the_user_says_so(
+    template: str, identifies: bool
+) -> None:
+    public = pd.DataFrame({"column": _cells(template, 5000), "age": np.arange(5000) % 70})
     encoder = fit_encoder(public, {}, 32)
     assert ("column" in encoder.unused) == identifies
+    assert "text" not in [column.kind for column in encoder.columns]
     told = [*doubts(public, encoder, grouped=False)]
-    assert len(told) == identifies and all("dataset.group" in line for line in told)
+    assert len(told) == identifies
+    for line in told:
+        kinds = [typed["column"] for typed in _kinds_typed(line)]
+        assert kinds == ["number", "text"] and "dataset.group" in line
     assert not [*doubts(public, encoder, grouped=True)]
     assert not fit_encoder(public, {"column": "category"}, 32).unused
 

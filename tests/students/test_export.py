@@ -38,8 +38,9 @@ ROWS = default_rng(0).normal(size=(1000, 5)) * 20 + [0, 50, -50, 70, 40]
         (np.abs(ROWS) * 1e16).astype(np.uint64),
         ROWS.astype(">f4"),
         1e100 * ROWS,
+        np.append(np.full((9, 5), -9999), ROWS, axis=0),
     ],
-    ids=["float16", "bool", "uint64", "big-endian", "1e100"],
+    ids=["float16", "bool", "uint64", "big-endian", "1e100", "codes"],
 )
 def test_a_served_row_is_standardised_to_the_last_digit(x: np.ndarray) -> None:
     standardizer = Standardizer.fit(x[:100])
