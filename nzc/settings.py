@@ -4,12 +4,12 @@ nzc.app checks the arguments of every object that it builds by them. An object t
 is not checked.
 """
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from typing import Annotated, Any
 
 from nzc.validation import (
+    Check,
     above_1,
     below_1,
     between_0_and_1,
@@ -17,6 +17,7 @@ from nzc.validation import (
     one_of,
     positive,
     share,
+    typed,
     whole,
 )
 
@@ -25,11 +26,11 @@ from nzc.validation import (
 class checked:
     """An annotation that makes pydantic call `check` with a key and the value."""
 
-    check: Callable[[str, Any], None]
+    check: Check
 
     def validate(self, value: Any) -> Any:
-        self.check("value", value)  # its InputError gets the key of the setting
-        return value
+        number = self.check("value", typed(value))  # its InputError gets the key of the setting
+        return value if number is None else number
 
     def __get_pydantic_core_schema__(self, *_: Any) -> Any:
         from pydantic_core import core_schema  # slow to import, and `nzc --help` needs none

@@ -25,6 +25,7 @@ from nzc.students import Student
 from nzc.teachers import Teachers
 from nzc.tracking import MLflow
 from nzc.training.trainer import TrainerSettings
+from nzc.types import Tree
 from nzc.validation import InputError, from_pydantic, in_a_line, one_of
 
 #: What each group makes.
@@ -45,7 +46,7 @@ _FACTORIES = ("network", "optimizer", "schedule")
 _METRIC = "as in metrics.f1={_target_: sklearn.metrics.f1_score, average: macro}"
 
 
-def run_params(cfg: DictConfig, choices: Mapping[str, str]) -> dict[str, Any]:
+def run_params(cfg: DictConfig, choices: Mapping[str, str]) -> Tree:
     """Return the composed configuration with dotted keys, for the tracker."""
     tree = plain(without_hydra(cfg))
     del tree["sweep"]
@@ -152,7 +153,7 @@ def _built_mapping(node: dict[Any, Any], key: str) -> Any:
     return _called(settings, key)
 
 
-def _called(settings: dict[str, Any], key: str) -> Any:
+def _called(settings: Tree, key: str) -> Any:
     """Return what the class or function `_target_` makes of the settings beside it."""
     for special in ("_convert_", "_recursive_"):
         settings.pop(special, None)
@@ -184,7 +185,7 @@ def _imported(target: Any, key: str) -> Any:
         raise InputError(key, target, must) from error
 
 
-def _annotations(target: Any) -> dict[str, Any]:
+def _annotations(target: Any) -> Tree:
     """Return the arguments of a class or function, with annotations; {}: any, or there is none."""
     try:
         parameters = inspect.signature(_imported(target, "")).parameters.values()
@@ -195,8 +196,10 @@ def _annotations(target: Any) -> dict[str, Any]:
     return {parameter.name: parameter.annotation for parameter in parameters}
 
 
-def _check_values(kind: Any, values: Mapping[str, Any], key: str) -> None:
+def _check_values(kind: Any, values: Tree, key: str) -> None:
     """Raise InputError where a value is not what the annotation of its field says.
+
+    A text that is to be a number, as of ${oc.env:NAME}, becomes one.
 
     kind  a dataclass, of which some fields may be dataclasses, with values in a mapping
     """
@@ -204,12 +207,14 @@ def _check_values(kind: Any, values: Mapping[str, Any], key: str) -> None:
         if name not in values:
             continue
         value = values[name]
-        if is_dataclass(hint) and isinstance(value, Mapping):
+        if is_dataclass(hint) and isinstance(value, dict):
             _check_values(hint, value, name)
             continue
         named: Any = dict.__class_getitem__((str, hint))  # so that an error has the name
         adapter = TypeAdapter(named, config=ConfigDict(arbitrary_types_allowed=True))
         try:
-            adapter.validate_python({name: value})
+            found = adapter.validate_python({name: value})[name]
         except ValidationError as error:
             raise from_pydantic(error, key) from error
+        if isinstance(value, str) and isinstance(found, int | float):
+            values[name] = found

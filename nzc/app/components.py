@@ -24,7 +24,7 @@ from nzc.runs.publishable import own_names
 from nzc.saying import say
 from nzc.storage.predictions import PredictionStore
 from nzc.teachers import Teachers
-from nzc.validation import InputError, within
+from nzc.validation import InputError, typed, within
 
 #: How often audit=true runs the mechanism.
 AUDIT_TRIALS = 20_000
@@ -82,7 +82,9 @@ def build_policy(cfg: DictConfig, teachers: Teachers, rows: Callable[[], int]) -
     The noise of the aggregator that is null is set in `cfg`: it spends `budget.epsilon`. `rows`
     returns how many rows can be asked, where the noise depends on that.
     """
-    rounds = plain(cfg.rounds)
+    rounds = typed(plain(cfg.rounds))
+    if isinstance(rounds, list):
+        rounds = list(map(typed, rounds))
     selection = QuerySelection(cfg.query_choice, rounds)
     plan = partial(sanitised.plan, **cfg.sanitise)
     with within("teachers"):
@@ -106,7 +108,7 @@ def build_policy(cfg: DictConfig, teachers: Teachers, rows: Callable[[], int]) -
         delta=cfg.delta,
         budget=cfg.budget.epsilon,
         plan=plan,
-        audit_trials=AUDIT_TRIALS if cfg.audit is True else cfg.audit or None,
+        audit_trials=AUDIT_TRIALS if cfg.audit is True else typed(cfg.audit) or None,
         rng=cfg.rng,
         answers=cfg.answers,
         bound=cfg.bound,
