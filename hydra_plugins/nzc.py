@@ -61,6 +61,15 @@ class AnsweredSweeper(Sweeper):
         return Path(self.composed.hydra.sweep.dir).absolute()
 
 
+def folder_of(sweep: Path, number: int) -> Path:
+    """Return the folder of a job, also of one that is lost before it begins."""
+    from nzc.sweeps.jobs import JOBS, job_folders
+
+    if (sweep / JOBS).is_file():
+        return job_folders(sweep)[number]
+    return sweep / str(number)  # of a search
+
+
 def set_sweeper(config: DictConfig, sweeper: Any) -> None:
     """Set the sweeper of a composed configuration."""
     with flag_override(config, ["readonly", "struct"], False):

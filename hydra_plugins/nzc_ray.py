@@ -9,6 +9,7 @@ from hydra.core.utils import JobReturn, JobStatus
 from hydra.plugins.launcher import Launcher
 from omegaconf import open_dict
 
+from hydra_plugins.nzc import folder_of
 from nzc.runs.layout import write_error
 
 
@@ -56,5 +57,5 @@ class RayLauncher(Launcher):
             raise
         except RayError as error:
             lost = f"Ray: {type(error).__name__}, the process of this job was lost"
-            write_error(self.sweep / str(number), lost)
+            write_error(folder_of(self.sweep, number), lost)
             return JobReturn(status=JobStatus.COMPLETED)

@@ -8,6 +8,7 @@ from hydra.core.singleton import Singleton
 from hydra.core.utils import JobReturn, JobStatus
 from hydra.plugins.launcher import Launcher
 
+from hydra_plugins.nzc import folder_of
 from nzc.runs.layout import write_error
 
 
@@ -64,7 +65,7 @@ class SlurmLauncher(Launcher):
         except FailedJobError:
             raise
         except UncompletedJobError:
-            folder = self.sweep / str(number)
+            folder = folder_of(self.sweep, number)
             write_error(
                 folder, f"SLURM job {job.job_id}: {job.state} (see {job.paths.stdout.name})"
             )

@@ -1,10 +1,13 @@
 """The public API: its names and imports, the inputs that it refuses, and what `nzc.run` leaves."""
 
 import json
+import logging
 import os
 import signal
 import subprocess
 import sys
+import warnings
+from concurrent.futures import ThreadPoolExecutor
 from fractions import Fraction
 from functools import partial
 from pathlib import Path
@@ -288,6 +291,10 @@ def _state() -> list[object]:
         [*sys.argv],
         Path.cwd(),
         "from_python" in sys.modules,
+        [logging.getLogger(name).level for name in ("mlflow", "urllib3", "alembic")],
+        {name for name in os.environ if name.startswith("MLFLOW_")},
+        [*warnings.filters],
+        warnings.showwarning,
     ]
 
 
@@ -331,9 +338,12 @@ def test_a_sweep_from_python_is_that_of_the_command(
     own = {"dataset": None, "student": None, "teachers": "votes", "teachers.path": histograms}
     _own_aggregator(sigma=5)
     before = _state()
-    jobs = nzc.sweep(
-        own, aggregator="mine", queries=range(10, 1000, 989), figures=False, tracking=None
-    )
+    with ThreadPoolExecutor(3) as threads:  # which wait for each other
+        more = {"aggregator": "mine", "figures": False}
+        swept = threads.submit(nzc.sweep, own, queries=range(10, 1000, 989), **more)
+        runs = [threads.submit(nzc.run, own, seed=seed, tracking=None, **more) for seed in (3, 4)]
+    assert [run.result().seed for run in runs] == [3, 4]
+    jobs = swept.result()
     assert _state() == before
     folder = Path(jobs.attrs["folder"])
     assert (folder / "report.html").is_file()

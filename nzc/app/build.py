@@ -87,8 +87,11 @@ def build(cfg: DictConfig, group: str, chosen: str = "none") -> Any:
         raise InputError(f"{group}._target_", None, allowed)
     built = _built(node, group)
     if not isinstance(built, kind):
-        allowed = f"must be a class derived from {kind.__name__}, or a function that returns one"
-        raise InputError(f"{group}._target_", node["_target_"], allowed)
+        raise InputError(
+            f"{group}._target_",
+            node["_target_"],
+            f"must be a class derived from {kind.__name__}, or a function that returns one",
+        )
     return built
 
 
@@ -108,14 +111,17 @@ def _metric(name: str, node: Any) -> OwnMetric:
     """Return one of the user's metrics: its node is a function's name, or has it as `_target_`."""
     key = f"metrics.{name}"
     if not re.fullmatch(r"[\w-]+", name) or is_taken(name):
-        allowed = "must have another name: of letters, digits, _ and -, and none of nzc's figures"
-        raise InputError(key, node, allowed)
+        raise InputError(
+            key,
+            node,
+            "must have another name: of letters, digits, _ and -, and none of nzc's figures",
+        )
     settings = dict(node) if isinstance(node, dict) else {"_target_": node}
     if not isinstance(settings.get("_target_"), str):
-        allowed = f"must name a function of true labels and predictions, {_METRIC}"
-        raise InputError(key, node, allowed)
-    part = _built(settings | {"_partial_": True}, key)
-    return OwnMetric(name, settings["_target_"], part)
+        raise InputError(
+            key, node, f"must name a function of true labels and predictions, {_METRIC}"
+        )
+    return OwnMetric(name, settings["_target_"], _built(settings | {"_partial_": True}, key))
 
 
 def _built(node: Any, key: str, annotation: Any = None) -> Any:
@@ -170,8 +176,11 @@ def _called(settings: Tree, key: str) -> Any:
     except InputError as error:
         raise error.within(key) from error
     except Exception as error:  # a class of the user's own may raise anything
-        must = f"must be a class or function that takes the settings beside it ({in_a_line(error)})"
-        raise InputError(f"{key}._target_", target, must) from error
+        raise InputError(
+            f"{key}._target_",
+            target,
+            f"must be a class or function that takes the settings beside it ({in_a_line(error)})",
+        ) from error
 
 
 def _imported(target: Any, key: str) -> Any:
@@ -181,8 +190,9 @@ def _imported(target: Any, key: str) -> Any:
     try:
         return resolve_name(target)
     except Exception as error:  # a module may raise anything
-        must = f"must be a class or function that can be imported ({in_a_line(error)})"
-        raise InputError(key, target, must) from error
+        raise InputError(
+            key, target, f"must be a class or function that can be imported ({in_a_line(error)})"
+        ) from error
 
 
 def _annotations(target: Any) -> Tree:

@@ -125,8 +125,9 @@ def _shares_of_groups(cfg: DictConfig, adjacency: Adjacency) -> dict[str, Share]
     of_groups = shares(groups, adjacency)
     largest = max(share.budget for share in of_groups.values())
     if cfg.budget.epsilon not in (None, largest):  # the configuration of a run has the largest
-        allowed = "must be null where budget.groups gives every ε"
-        raise InputError("budget.epsilon", cfg.budget.epsilon, allowed)
+        raise InputError(
+            "budget.epsilon", cfg.budget.epsilon, "must be null where budget.groups gives every ε"
+        )
     cfg.budget.epsilon = largest
     return of_groups
 
@@ -147,8 +148,9 @@ def _free_noise(cfg: DictConfig) -> str | None:
     if free and cfg.budget.epsilon is None:
         if free == ["scale"]:  # it follows from the number of teachers
             return None
-        allowed = "must be a number where budget.epsilon is null"
-        raise InputError(f"aggregator.{free[0]}", None, allowed)
+        raise InputError(
+            f"aggregator.{free[0]}", None, "must be a number where budget.epsilon is null"
+        )
     for key in free[1:]:
         if not OmegaConf.is_interpolation(node, key):
             allowed = "must be a number, or be left out: the budget decides one noise, here "

@@ -232,8 +232,10 @@ def better_recipe(cfg: DictConfig) -> list[str]:
     better = OmegaConf.select(cfg, f"dataset.suits.recipe.{recipe}")
     if better in (None, recipe) or cfg.baseline:
         return []
-    undone = f"dataset.suits.recipe=null keeps {recipe} itself"
-    say(f"recipe={recipe} is {better} for dataset={choices.dataset}: {undone}")
+    say(
+        f"recipe={recipe} is {better} for dataset={choices.dataset}: dataset.suits.recipe=null "
+        f"keeps {recipe} itself"
+    )
     return [f"recipe={better}"]
 
 

@@ -3,8 +3,9 @@
 import os
 import sys
 import traceback
+import warnings
 from argparse import ArgumentParser
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, NoReturn
 
@@ -17,11 +18,13 @@ from nzc.app.config import options
 from nzc.app.keys import unknown_key
 from nzc.app.overrides import GROUPS, typed_values
 from nzc.runs.layout import unresolved
+from nzc.saying import say
 from nzc.validation import InputError, in_a_line, meant, one_line, shortened
 
 #: Whether tracebacks are asked for, here and in the processes of launchers: `main` sets
 #: HYDRA_FULL_ERROR for Hydra.
 TRACEBACK = os.environ.setdefault("NZC_TRACEBACK", os.environ.get("HYDRA_FULL_ERROR", "0")) == "1"
+_show_warning: Callable[..., None] = warnings.showwarning
 #: Options of Hydra's groups that need an extra of nzc, and its name.
 _EXTRAS = {
     "joblib": "joblib",
@@ -36,7 +39,9 @@ class Parser(ArgumentParser):
     """An ArgumentParser whose errors are InputErrors, of one line."""
 
     def error(self, message: str) -> NoReturn:
-        raise InputError(self.prog, " ".join(sys.argv[1:]) or "(nothing)", message)
+        raise InputError(
+            self.prog, " ".join(sys.argv[1:]), f"{message}; {self.prog} --help says what to type"
+        )
 
 
 class Stop(SystemExit):
@@ -56,7 +61,6 @@ def reported(private: bool = True, otherwise: int = 1) -> Iterator[None]:
         code, line = error_line(error, private, otherwise)
         if TRACEBACK:
             traceback.print_exception(error)
-            raise Stop(code) from error
         raise Stop(code, line) from error
 
 
@@ -74,6 +78,14 @@ def error_line(error: Exception, private: bool = True, otherwise: int = 1) -> tu
     if private:
         line += f": {in_a_line(error)}"
     return otherwise, shortened(one_line(f"{line} (HYDRA_FULL_ERROR=1 shows where)"))
+
+
+def show_warning(message: object, *place: Any) -> None:
+    """Show a warning as Python does; Hydra's, that a callback failed, as a line of nzc."""
+    if str(message).startswith("Callback "):
+        say(in_a_line(message))
+    else:
+        _show_warning(message, *place)
 
 
 def input_error(error: BaseException, words: Sequence[str] = ()) -> InputError | None:
@@ -108,6 +120,8 @@ def _unknown_option(error: MissingConfigException, file: str) -> InputError | No
         allowed = f'must be installed: pip install "nzc[{_EXTRAS[option]}]"'
     elif group in GROUPS:
         allowed = f"must be one of its options{meant(option, options(f'conf/{group}'))}"
+    elif group == "sweeps":
+        allowed = f"must be the name of a sweep file{meant(option, options('sweeps'))}"
     return InputError(group, option, allowed)
 
 

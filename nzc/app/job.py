@@ -4,18 +4,21 @@ import gc
 import sys
 import time
 from collections.abc import Callable, Mapping
-from contextlib import AbstractContextManager, chdir, closing, suppress
+from contextlib import AbstractContextManager, chdir, closing, redirect_stderr, suppress
 from dataclasses import dataclass
 from functools import partial
+from io import StringIO
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import psutil
+from hydra._internal.callbacks import Callbacks
 from hydra.core.hydra_config import HydraConfig
-from hydra.core.utils import env_override
-from omegaconf import DictConfig, OmegaConf
+from hydra.core.utils import run_job
+from omegaconf import DictConfig
 
-from nzc.app.build import build, run_params, without_hydra
+from nzc.app.build import build, run_params
 from nzc.app.components import build_components
 from nzc.app.config import experiment_of, names_of, shows_private
 from nzc.app.errors import TRACEBACK, error_line
@@ -26,7 +29,6 @@ from nzc.runs import pipeline
 from nzc.runs.checks import prepare as prepare_run
 from nzc.runs.formatting import show
 from nzc.runs.layout import (
-    RECORDED,
     RESULT,
     as_typed,
     flatten,
@@ -41,7 +43,7 @@ from nzc.storage.files import OwnFolder, require_own, require_writable
 from nzc.storage.predictions import STORED
 from nzc.sweeps.jobs import job_name
 from nzc.tracking import MLflow, read_record, tracked, tracked_name, wait_at_most
-from nzc.validation import one_of
+from nzc.validation import InputError, one_of
 
 
 @dataclass
@@ -116,8 +118,9 @@ class Job:
         if self.sweep is not None and self.choices["dataset"] == "none":
             # All votes of a sweep are in one experiment.
             experiment = read_record(self.sweep).get("experiment", experiment)
-        params = run_params(cfg, self.choices)
-        return tracked(self.tracker, folder, experiment, name, params, self.sweep)
+        return tracked(
+            self.tracker, folder, experiment, name, run_params(cfg, self.choices), self.sweep
+        )
 
 
 def build_tracker(cfg: DictConfig) -> MLflow | None:
@@ -133,8 +136,7 @@ def run_command(cfg: DictConfig) -> None:
     def show_table(result: RunResult) -> None:
         show(result_table(_shown(cfg, result)))
 
-    begun = psutil.Process().create_time()  # imports take seconds
-    run_single(cfg, begun, show_table)
+    run_single(cfg, psutil.Process().create_time(), show_table)  # imports take seconds
     show(str(Path(cfg.hydra.run.dir).absolute() / RESULT), "dim")
 
 
@@ -149,35 +151,37 @@ def run_single(
     """Check everything, then make the run's folder, and execute the run there.
 
     A worker node trains its share of the teachers, and ends here. A failure leaves its line in the
-    folder. `on_result` is as of `Job.execute`.
+    folder. `on_result` is as of `Job.execute`. Hydra's callbacks are called as in a job of a sweep.
     """
     forget_data()  # of an earlier run of this process
     HydraConfig.instance().set_config(cfg)  # for ${hydra:…}
+    callbacks = Callbacks(cfg)
+    name = cfg.hydra.job.config_name
+    callbacks.on_run_start(config=cfg, config_name=name)
     job = Job(cfg, cfg.hydra.runtime.choices, begun)
     job.prepare()
     if job.help_train():
         sys.exit()
     folder = OwnFolder("hydra.run.dir", Path(cfg.hydra.run.dir).absolute())
     folder.take()
-    try:
-        _record(cfg, folder.path)
-        with (
-            chdir(folder.path if cfg.hydra.job.chdir else "."),
-            env_override(cfg.hydra.job.env_set),
-        ):
-            return job.execute(folder, on_result)
-    except Exception as error:
-        write_error(folder.path, error_line(error, shows_private(cfg))[1])
-        raise
+    results = []
 
+    def execute(_: DictConfig) -> Any:
+        try:
+            results.append(job.execute(folder, on_result))
+        except Exception as error:
+            write_error(folder.path, error_line(error, shows_private(cfg))[1])
+            raise
+        with suppress(InputError):  # it is a search's
+            return _objective(cfg.objective, results[0])
 
-def _record(cfg: DictConfig, folder: Path) -> None:
-    """Record the configuration in the run's folder, as Hydra does."""
-    stored = folder / RECORDED
-    stored.mkdir(exist_ok=True)
-    OmegaConf.save(without_hydra(cfg), stored / "config.yaml")
-    OmegaConf.save(OmegaConf.masked_copy(cfg, "hydra"), stored / "hydra.yaml")
-    OmegaConf.save(cfg.hydra.overrides.task, stored / "overrides.yaml")
+    context: Any = SimpleNamespace(callbacks=callbacks)  # a job needs no more of Hydra
+    is_command = on_result is not None  # nzc.run leaves logging as it is
+    ended = run_job(execute, cfg, "hydra.run.dir", None, context, is_command)
+    callbacks.on_run_end(config=cfg, config_name=name, job_return=ended)
+    with redirect_stderr(StringIO()):  # Hydra would write a line of its own
+        _ = ended.return_value  # raises where the run did
+    return results[0]
 
 
 def run_in_sweep(cfg: DictConfig) -> float | list[float] | None:

@@ -30,8 +30,11 @@ def refuse_unknown_keys(cfg: DictConfig) -> None:
                 raise unknown_key(f"{section}.{key}".lstrip("."), value, known)
     place = hydra.get("output_subdir", RECORDED)
     if place != RECORDED:
-        allowed = f"must be {RECORDED}: nzc report, sync and publish read the configuration there"
-        raise InputError("hydra.output_subdir", place, allowed)
+        raise InputError(
+            "hydra.output_subdir",
+            place,
+            f"must be {RECORDED}: nzc report, sync and publish read the configuration there",
+        )
 
 
 def unknown_key(
@@ -54,7 +57,7 @@ def unknown_key(
     elif having and words:
         allowed = _other_option(key, value, having, words)
     elif known:
-        allowed += meant(name, known)
+        allowed += meant(name, known if group else [*known, "recipe", "+sweeps"])
         if having:
             allowed += f"; {group}={_listed(having)} has {name}"
     else:

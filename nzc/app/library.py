@@ -1,12 +1,14 @@
 """Runs and sweeps from Python: settings become overrides, and the process is left as it was."""
 
 import json
+import logging
 import os
 import re
 import signal
 import sys
 import threading
 import time
+import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, redirect_stdout
 from functools import partial
@@ -30,6 +32,7 @@ from nzc.app.sweep import JobsFailed
 from nzc.data.cache import forget_data
 from nzc.runs.result import RunResult
 from nzc.storage.files import PRIVATE
+from nzc.tracking import LEVELS
 from nzc.validation import InputError
 
 if TYPE_CHECKING:
@@ -39,6 +42,10 @@ if TYPE_CHECKING:
 Settings = Sequence[str] | Mapping[str, Any]
 #: Text that Hydra reads as this text without quotes.
 _PLAIN = re.compile(r"(?!(?:null|true|false|inf|nan)$)[a-z_/][\w./-]*", re.ASCII | re.IGNORECASE)
+
+#: Held by the thread whose run or sweep it is.
+_alone = threading.RLock()
+os.register_at_fork(after_in_child=_alone._at_fork_reinit)  # type: ignore[attr-defined]
 
 
 def run(settings: Settings = (), /, **more: Any) -> RunResult:
@@ -54,16 +61,17 @@ def run(settings: Settings = (), /, **more: Any) -> RunResult:
     settings  the keys of `nzc --help` with Python values, nested or dotted; or overrides as typed
     more      the same by keyword
 
-    Hydra's global state, the umask and `sys.path` are as before when this returns. InputError: a
-    value cannot be used.
+    Hydra's global state, the umask, loggers, filters of warnings and `sys.path` are as before when
+    this returns. Another thread's run waits for it. InputError: a value cannot be used.
     """
     begun = time.time()
     overrides = as_overrides(settings, more)
     with _undone(overrides):
         cfg = compose_run(overrides)
         if cfg.hydra.mode == RunMode.MULTIRUN:
-            allowed = "must describe one run; nzc.sweep runs several"
-            raise InputError("settings", " ".join(overrides), allowed)
+            raise InputError(
+                "settings", " ".join(overrides), "must describe one run; nzc.sweep runs several"
+            )
         return run_single(cfg, begun)
 
 
@@ -89,8 +97,9 @@ def sweep(settings: Settings = (), /, **more: Any) -> "DataFrame":
             with initialize_config_dir(str(CONF), job_name="nzc", version_base="1.3"):
                 hydra = GlobalHydra.instance().hydra
                 assert hydra is not None
-                words = [*overrides, "hydra.mode=MULTIRUN"]
-                folder = hydra.multirun("config", do_job, words, with_log_configuration=False)
+                folder = hydra.multirun(
+                    "config", do_job, [*overrides, "hydra.mode=MULTIRUN"], False
+                )
     except JobsFailed as failed:
         folder = failed.folder
     except Stop as stop:
@@ -101,35 +110,47 @@ def sweep(settings: Settings = (), /, **more: Any) -> "DataFrame":
 
 @contextmanager
 def _undone(overrides: Sequence[str]) -> Iterator[None]:
-    """Leave the process as it was after a run or a sweep; raise Hydra's errors as InputErrors."""
-    state = Singleton.get_state()
-    umask = os.umask(PRIVATE)
-    path = sys.path.copy()
-    modules = set(sys.modules)
-    at_stop = signal.getsignal(signal.SIGTERM)
-    here = Path.cwd()
-    try:
-        GlobalHydra.instance().clear()
-        register()
-        yield
-    except Exception as error:
-        wrong = input_error(error, overrides)
-        if wrong is None and isinstance(error, HydraException):
-            wrong = InputError("settings", " ".join(overrides), error_line(error)[1])
-        if wrong is None or wrong is error:
-            raise
-        raise wrong from None  # Hydra's traceback would only hide the line
-    finally:
-        # The user's files and modules may change before the next run of this process.
-        forget_data()
-        for name in sys.modules.keys() - modules:
-            if Path(getattr(sys.modules[name], "__file__", None) or "/").parent == here:
-                del sys.modules[name]
-        os.umask(umask)
-        if threading.current_thread() is threading.main_thread():
-            signal.signal(signal.SIGTERM, at_stop or signal.SIG_DFL)
-        Singleton.set_state(state)
-        sys.path[:] = path
+    """Leave the process as it was after a run or a sweep; raise Hydra's errors as InputErrors.
+
+    Other threads wait: Hydra's state, the umask and the loggers are those of the process.
+    """
+    with _alone, warnings.catch_warnings():
+        state = Singleton.get_state()
+        umask = os.umask(PRIVATE)
+        path = sys.path.copy()
+        modules = set(sys.modules)
+        variables = set(os.environ)
+        at_stop = signal.getsignal(signal.SIGTERM)
+        here = Path.cwd()
+        LEVELS.clear()
+        try:
+            GlobalHydra.instance().clear()
+            register()
+            yield
+        except Exception as error:
+            wrong = input_error(error, overrides)
+            if wrong is None and isinstance(error, HydraException):
+                wrong = InputError("settings", " ".join(overrides), error_line(error)[1])
+            if wrong is None or wrong is error:
+                raise
+            raise wrong from None  # Hydra's traceback would only hide the line
+        finally:
+            # The user's files and modules may change before the next run of this process.
+            forget_data()
+            for name in sys.modules.keys() - modules:
+                if Path(getattr(sys.modules[name], "__file__", None) or "/").parent == here:
+                    del sys.modules[name]
+            os.umask(umask)
+            if threading.current_thread() is threading.main_thread():
+                signal.signal(signal.SIGTERM, at_stop or signal.SIG_DFL)
+            Singleton.set_state(state)
+            sys.path[:] = path
+            for name in os.environ.keys() - variables:
+                if name.startswith("MLFLOW_"):
+                    del os.environ[name]
+            for name, before in LEVELS.items():
+                logging.getLogger(name).setLevel(before)
+            LEVELS.clear()
 
 
 def as_overrides(settings: Settings, more: Mapping[str, Any], grid: bool = False) -> list[str]:
@@ -185,8 +206,9 @@ def _text(key: str, value: Any) -> str:
     if callable(value):
         value = f"{value.__module__}.{value.__qualname__}"
     if not isinstance(value, str | Path):
-        allowed = "must be None, a number, text, a list or a mapping"
-        raise InputError(key, type(value).__name__, allowed)
+        raise InputError(
+            key, type(value).__name__, "must be None, a number, text, a list or a mapping"
+        )
     if _PLAIN.fullmatch(str(value)):
         return str(value)
     return QuotedString(str(value), Quote.single).with_quotes()

@@ -17,7 +17,7 @@ from hydra.types import RunMode
 from omegaconf import DictConfig, OmegaConf
 
 from nzc.app.config import CONF, compose_run, recipe_of, register, shows_private
-from nzc.app.errors import Stop, reported
+from nzc.app.errors import Parser, Stop, reported
 from nzc.app.overrides import check_overrides, quoted
 from nzc.saying import say
 from nzc.storage.files import PRIVATE
@@ -26,6 +26,13 @@ from nzc.validation import InputError, meant, one_line, shortened
 #: The subcommands: each is a function of this name, in the module of this name in nzc.app.
 COMMANDS = ("plan", "predict", "publish", "report", "store", "sync")
 STOPPED = "stopped; finished teachers are stored, and the same command continues from there"
+#: Flags of Hydra that nzc does not follow, and what serves instead.
+_INSTEAD = {
+    "config_path": "--config-dir FOLDER adds your options, and --config-name NAME your keys",
+    "experimental_rerun": "type the overrides that RUN/.hydra/overrides.yaml lists",
+    "package": "it belongs to --cfg job, hydra or all",
+    "resolve": "it belongs to --cfg job, hydra or all",
+}
 
 
 def main() -> None:
@@ -76,11 +83,18 @@ def _run(words: Sequence[str]) -> None:
         print(f"nzc {__version__}")
         return
     ordered = sorted(words, key=_is_override)  # Hydra accepts no flag between overrides
-    flags = get_args_parser().parse_args(ordered)
+    flags = Parser("nzc", parents=[get_args_parser()], add_help=False).parse_args(ordered)
+    for name, hint in _INSTEAD.items():
+        typed = getattr(flags, name)
+        if typed and not (flags.cfg and "--cfg" in hint):
+            raise InputError(f"--{name.replace('_', '-')}", typed, f"must be left out: {hint}")
     overrides = flags.overrides
     if overrides and not _is_override(overrides[0]):
-        allowed = f"must be KEY=VALUE, or a subcommand{meant(overrides[0], COMMANDS)}"
-        raise InputError("nzc", overrides[0], allowed)
+        raise InputError(
+            "nzc",
+            overrides[0],
+            f"must be KEY=VALUE (nzc --help), or a subcommand{meant(overrides[0], COMMANDS)}",
+        )
     check_overrides(overrides)
     if flags.config_dir is not None:
         folder = quoted(f"file://{Path(flags.config_dir).absolute()}")

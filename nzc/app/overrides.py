@@ -46,18 +46,29 @@ def check_overrides(words: Sequence[str]) -> None:
         group = override.key_or_group
         if override.is_sweep_override() or override.is_delete():
             continue
-        is_group = group in GROUPS or "/" in group
-        if is_group and not isinstance(override.value(), str | list | dict):
-            value = override.get_value_string()
-            raise InputError(group, value, "must be the name of an option; nzc --help lists them")
+        value = override.get_value_string()
+        is_added = group in GROUPS and override.is_add() and override.package is None
+        is_option = isinstance(override.value(), str | list | dict)
+        if is_added or ((group in GROUPS or "/" in group) and not is_option):
+            raise InputError(
+                group,
+                value,
+                f"must be {group}=OPTION, without a plus; nzc --help lists the options",
+            )
+        if group == "sweep" and isinstance(override.value(), str):
+            raise InputError(
+                group, value, f"must be a section of a sweep file; did you mean +sweeps={value}?"
+            )
 
 
 def refuse_sweeps(words: Iterable[str]) -> None:
     """Raise InputError for an override that lists values, as only those of a sweep do."""
     for override in OverridesParser.create().parse_overrides([*words]):
         if override.is_sweep_override():
-            how = "for a list, put it into []; to run a job for each part, add --multirun"
-            raise unread(str(override.input_line), how)
+            raise unread(
+                str(override.input_line),
+                "for a list, put it into []; to run a job for each part, add --multirun",
+            )
 
 
 def unread(word: str, why: str) -> InputError:

@@ -43,14 +43,16 @@ def _plan_teachers(chosen: Namespace) -> None:
     verdict = "Recommended"
     if not planned.is_good(best):
         verdict = "No row is good. The best"
-    asked = f"{best.queries:,} queries of {best.aggregator}"
-    show(f"{verdict}: {asked} give {best.right:,.1f} right labels.")
+    show(
+        f"{verdict}: {best.queries:,} queries of {best.aggregator} give {best.right:,.1f} right "
+        "labels."
+    )
 
     words = [f"teachers.count={planned.teachers}", f"aggregator={best.aggregator}"]
     words += [f"budget.epsilon={planned.epsilon}", f"queries={best.queries}"]
     words += _delta(planned.delta)
-    linear = ["teachers=logistic", "student=linear", "query_choice=random"]
-    _show_commands(planned.warnings, words, [*linear, *words])
+    linear = ["teachers=logistic", "student=linear", "query_choice=random", *words]
+    _show_commands(planned.warnings, words, linear)
 
 
 def _delta(delta: float) -> list[str]:
@@ -95,8 +97,9 @@ def _show_plan(planned: Plan, best: PlannedRun) -> None:
 def _plan_cells(chosen: Namespace) -> None:
     """Show what recipe=near_zero asks of arrays at this ε and at others, and what will be right."""
     if chosen.records is None:
-        allowed = "must be the number of private records; or give --teachers"
-        raise InputError("--records", None, allowed)
+        raise InputError(
+            "--records", None, "must be the number of private records; or give --teachers"
+        )
     whole("--records", chosen.records, 1)
     whole("--public", chosen.public, 1)
     whole("--classes", chosen.classes, 2)
@@ -147,8 +150,10 @@ def _show_commands(warnings: list[str], arrays: list[str], tables: list[str]) ->
     show("For arrays (images: dataset=folder):")
     show(f"nzc dataset=npz dataset.path=FILE {' '.join(arrays)}")
     show("For tables (add dataset.group=COLUMN if one person may have several rows):")
-    files = "dataset.private=FILE dataset.public=FILE dataset.label=COLUMN"
-    show(f"nzc dataset=table {files} {' '.join(tables)}")
+    show(
+        "nzc dataset=table dataset.private=FILE dataset.public=FILE dataset.label=COLUMN "
+        f"{' '.join(tables)}"
+    )
 
 
 def _parser() -> Parser:

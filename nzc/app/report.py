@@ -23,9 +23,12 @@ def report(arguments: list[str]) -> int:
         try:
             show(_report_of(folder))
         except Exception as error:  # of missing or damaged files
-            why = in_a_line(error, 200)
-            allowed = f"must be the folder of a finished run or a sweep, with whole files ({why})"
-            raise InputError("FOLDER", folder, allowed) from error
+            raise InputError(
+                "FOLDER",
+                folder,
+                f"must be the folder of a finished run or a sweep, with whole files "
+                f"({in_a_line(error, 200)})",
+            ) from error
     return 0
 
 

@@ -81,8 +81,9 @@ def _forget(ledger: Ledger, chosen: Namespace) -> None:
     """Forget trials: those whose keys begin as chosen, or all where none is given."""
     trials = {entry.key: entry for entry in ledger.entries() if entry.kind == TRIAL}
     if chosen.forget:
-        what = "key of a trial (a release is never forgotten)"
-        trials = _beginning("--forget", chosen.forget, trials, what)
+        trials = _beginning(
+            "--forget", chosen.forget, trials, "key of a trial (a release is never forgotten)"
+        )
     _show_trials([*trials.values()], chosen.delta)
     print("Forget a trial only if nobody has seen its labels, or made a choice by them.")
     _require(chosen.yes)
@@ -110,8 +111,9 @@ def _beginning(
     for start in starts:
         matches = [key for key in entries if key.startswith(start)]
         if len(matches) != 1:
-            allowed = f"must be the start of one {what}, not of {len(matches)}"
-            raise InputError(option, start, allowed)
+            raise InputError(
+                option, start, f"must be the start of one {what}, not of {len(matches)}"
+            )
         found[matches[0]] = entries[matches[0]]
     return found
 
@@ -143,8 +145,7 @@ def _show_predictions(entries: list[Entry]) -> None:
         }
         for entry in entries
     ]
-    size = decimal(sum(entry.bytes for entry in entries))
-    _show(f"{len(entries)} stored, {size}", rows)
+    _show(f"{len(entries)} stored, {decimal(sum(entry.bytes for entry in entries))}", rows)
 
 
 def _settings(request: dict[str, Any]) -> str:

@@ -3,25 +3,29 @@
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
-from dataclasses import dataclass
+from copy import deepcopy
+from dataclasses import dataclass, replace
 from functools import cache
 from itertools import product
 from operator import attrgetter
+from os.path import relpath
 from pathlib import Path
 from typing import Any
 
 from hydra._internal.core_plugins.basic_sweeper import BasicSweeper
 from hydra.core.global_hydra import GlobalHydra
+from hydra.core.hydra_config import HydraConfig
 from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.errors import HydraException
-from omegaconf import DictConfig, OmegaConf
+from omegaconf import DictConfig, OmegaConf, open_dict
 
-from nzc.app.build import build_metrics
+from nzc.app.build import build, build_metrics, plain
 from nzc.app.config import better_recipe, experiment_of, shows_private
 from nzc.app.errors import Stop, error_line, input_error, reported
 from nzc.app.job import build_tracker
 from nzc.app.keys import refuse_unknown_keys
 from nzc.app.overrides import telling
+from nzc.data import DataSplits
 from nzc.data.cache import forget_data
 from nzc.runs import layout
 from nzc.runs.formatting import optional, show
@@ -29,7 +33,7 @@ from nzc.storage.files import OwnFolder, require_own
 from nzc.sweeps.jobs import JOBS, is_seed, job_folders, write_jobs
 from nzc.sweeps.spec import SweepRow, check_keys, name_of, spec_of
 from nzc.tracking import tracked, tracked_name
-from nzc.validation import InputError, in_a_line
+from nzc.validation import InputError, in_a_line, within
 
 _DIR = "hydra.sweep.dir"
 _SWEEP_FILES = (layout.SWEEP, JOBS, layout.TABLE, layout.TABLE_CSV, layout.PAGE)
@@ -37,10 +41,14 @@ _SWEEP_FILES = (layout.SWEEP, JOBS, layout.TABLE, layout.TABLE_CSV, layout.PAGE)
 
 @dataclass(frozen=True)
 class SweepJob:
-    """One job of a sweep: its row, and the overrides KEY=VALUE of command line, grid and row."""
+    """One job of a sweep: its row, and the overrides KEY=VALUE of command line, grid and row.
+
+    folder  relative to that of the sweep
+    """
 
     row: SweepRow
     overrides: list[str]
+    folder: str = ""
 
 
 class JobsFailed(Stop):
@@ -77,15 +85,10 @@ def running_sweep(config: DictConfig) -> Iterator[Sequence[Any]]:
                 yield [job.overrides for job in jobs] or config.hydra.overrides.task
             except BaseException:
                 with suppress(Exception, Stop):
-                    if any((job / layout.RESULT).is_file() for job in _begun(folder)):
+                    if any((job / layout.RESULT).is_file() for job in job_folders(folder)):
                         _answer(config, folder)
                 raise
             _answer(config, folder)
-
-
-def _begun(folder: Path) -> list[Path]:
-    """Return the folders of the jobs that have begun."""
-    return list(filter(Path.is_dir, job_folders(folder).values()))
 
 
 def _write_question(config: DictConfig, folder: Path, jobs: Sequence[SweepJob]) -> None:
@@ -94,10 +97,9 @@ def _write_question(config: DictConfig, folder: Path, jobs: Sequence[SweepJob]) 
         layout.clear(folder, _SWEEP_FILES, map(attrgetter("name"), spec_of(config).figures))
     OmegaConf.save(config, folder / layout.SWEEP)  # not every sweeper writes it
     if jobs:
-        planned = [{"row": job.row.model_dump(), "overrides": job.overrides} for job in jobs]
-        write_jobs(folder, planned)
-    for job in _begun(folder):
-        layout.write_error(job, layout.NOT_STARTED)
+        write_jobs(folder, [vars(job) | {"row": job.row.model_dump()} for job in jobs])
+    for begun in filter(Path.is_dir, job_folders(folder)):
+        layout.write_error(begun, layout.NOT_STARTED)
 
 
 def _answer(config: DictConfig, folder: Path) -> None:
@@ -121,31 +123,82 @@ def _answer(config: DictConfig, folder: Path) -> None:
         show(str(write_page(sweep)), "dim")
     failed = len(sweep.jobs) - len(sweep.done)
     if failed:
-        last = f"{failed} of {len(sweep.jobs)} jobs did not finish; the others are whole"
-        raise JobsFailed(folder.absolute(), *sweep.table.failures, last)
+        raise JobsFailed(
+            folder.absolute(),
+            *sweep.table.failures,
+            f"{failed} of {len(sweep.jobs)} jobs did not finish; the others are whole",
+        )
 
 
 def _checked_jobs(config: DictConfig) -> list[SweepJob]:
     """Return the jobs of the sweeper `rows`; another makes its own.
 
-    Stop: keys are wrong, with a line for each.
+    Stop: keys are wrong, with a line for each. InputError: a file or a folder is.
     """
     refuse_unknown_keys(config)
-    sweeper = config.hydra.runtime.choices["hydra/sweeper"]
     jobs: list[SweepJob] = []
-    configs = [config]
     mistakes: list[InputError] = []
-    if sweeper == "rows":
+    if config.hydra.runtime.choices["hydra/sweeper"] in ("rows", "basic"):  # see nzc.app.hooks
         jobs, configs, mistakes = compose_jobs(config, plan_jobs(config))
     else:
         config.hydra.overrides.task += better_recipe(config)
+        configs = [deepcopy(config), deepcopy(config)]  # its jobs differ in their numbers at least
     mistakes += check_keys(spec_of(config), configs)
     if mistakes:
         raise Stop(2, *mistakes)
-    subdir = layout.unresolved(config.hydra.sweep)["subdir"]
-    if subdir != "${hydra.job.num}":
-        raise InputError("hydra.sweep.subdir", subdir, "must be ${hydra.job.num}")
-    return jobs
+    for cfg in {str([plain(cfg.dataset), plain(cfg.teachers)]): cfg for cfg in configs}.values():
+        _check_files(cfg)
+    folders = _own_folders(config, configs)
+    return [replace(job, folder=folder) for job, folder in zip(jobs, folders, strict=False)]
+
+
+def _check_files(cfg: DictConfig) -> None:
+    """Raise InputError where a file of a job's dataset or votes is missing or damaged.
+
+    No dataset is loaded. Jobs on other machines may have other files.
+    """
+    choices = cfg.hydra.runtime.choices
+    if choices["hydra/launcher"] not in ("basic", "joblib"):
+        return
+    dataset = build(cfg, "dataset", choices.dataset)
+    if dataset is not None:
+        with within("dataset"):
+            if not Path(getattr(dataset, "root", ".")).is_dir():
+                raise dataset.refused(
+                    "root",
+                    f"must have the files of {choices.dataset}; NZC_DATA=FOLDER names another",
+                )
+            dataset.check()
+    if choices.teachers == "votes":
+        with within("teachers"):
+            build(cfg, "teachers").check(DataSplits.empty())
+
+
+def _own_folders(config: DictConfig, configs: Sequence[DictConfig]) -> list[str]:
+    """Return the folders of jobs in that of the sweep, by the configurations of the jobs.
+
+    InputError: two share one, or one is elsewhere.
+    """
+    home = config.hydra.sweep
+    folders: list[str] = []
+    for number, cfg in enumerate(configs):
+        with open_dict(cfg):
+            cfg.hydra.job.num = number
+        HydraConfig.instance().set_config(cfg)  # for ${hydra:…}
+        folder = relpath(Path(cfg.hydra.sweep.dir, str(cfg.hydra.sweep.subdir)), home.dir)
+        jobs = f"job {number}"
+        if folder in folders:
+            jobs = f"job {folders.index(folder)} and {jobs}"
+        elif folder != "." and not folder.startswith(".."):
+            folders.append(folder)
+            continue
+        allowed = "must give each job a folder of its own in hydra.sweep.dir"
+        raise InputError(
+            "hydra.sweep.subdir",
+            layout.unresolved(home)["subdir"],
+            f"{allowed}; {jobs} would have {folder}",
+        )
+    return folders
 
 
 def expand_rows(config: DictConfig) -> list[SweepRow]:
@@ -162,8 +215,9 @@ def expand_rows(config: DictConfig) -> list[SweepRow]:
             if str(spec.only or "") in point.title:
                 rows.append(point)
     if titles and not rows:
-        allowed = f"must be in the name of a row: {'; '.join(titles)}"
-        raise InputError("sweep.only", spec.only, allowed)
+        raise InputError(
+            "sweep.only", spec.only, f"must be in the name of a row: {'; '.join(titles)}"
+        )
     return rows
 
 
@@ -174,8 +228,7 @@ def plan_jobs(config: DictConfig) -> list[SweepJob]:
     value of a key replaces the grid's.
     """
     params = config.hydra.sweeper.get("params") or {}
-    typed = [f"{key}={value}" for key, value in params.items()]
-    grid = _grid([*typed, *config.hydra.overrides.task])
+    grid = _grid([*map("{}={}".format, params, params.values()), *config.hydra.overrides.task])
     jobs: list[SweepJob] = []
     for point, row in product(grid, expand_rows(config) or [SweepRow()]):
         set_keys = set(map(key_of, row.set))
@@ -225,8 +278,9 @@ def _points(row: SweepRow, number: int) -> list[SweepRow]:
     try:
         grid = _grid(row.set)
     except HydraException as error:
-        allowed = f"must read key=value ({in_a_line(error)})"
-        raise InputError(f"sweep.rows.{number}.set", row.set, allowed) from error
+        raise InputError(
+            f"sweep.rows.{number}.set", row.set, f"must read key=value ({in_a_line(error)})"
+        ) from error
     points = []
     common = set.intersection(*map(set, grid))
     for values in grid:

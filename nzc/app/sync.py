@@ -57,15 +57,15 @@ def _stored_tracker(folder: Path, uri: str | None) -> MLflow:
     files = [folder / ".hydra/config.yaml", folder / ".hydra/hydra.yaml"]
     if (folder / SWEEP).is_file():
         files = [folder / SWEEP]
-    stored = OmegaConf.merge(*map(OmegaConf.load, files))
-    tree = unresolved(stored)
+    tree = unresolved(OmegaConf.merge(*map(OmegaConf.load, files)))
     values = {key: tree["tracking"][key] for key in _SETTINGS}
     if uri is not None:
         values["uri"] = OmegaConf.create({"uri": uri}).uri
     for key, value in values.items():
         if "${" in str(value):
-            allowed = "must be a plain value in a stored run, or given by --uri"
-            raise InputError(f"tracking.{key}", value, allowed)
+            raise InputError(
+                f"tracking.{key}", value, "must be a plain value in a stored run, or given by --uri"
+            )
     home = Path(tree["hydra"]["runtime"]["cwd"])  # relative paths of the configuration start here
     with chdir(home if uri is None and home.is_dir() else "."):
         return MLflow(**values, system_metrics=False)  # they would be this machine's

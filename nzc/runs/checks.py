@@ -220,14 +220,11 @@ def _session(parts: RunComponents, splits: DataSplits, shape: VoteShape) -> Labe
     elif queries is None and not policy.mechanism.adjacency.everywhere:
         counts = int(total_weight(shape.teachers, policy.shares))
         queries = rows_to_ask(counts, shape.classes, shape.rows, policy.mechanism.noise.deviation)
-    sizes = policy.selection.sizes(
-        queries, shape.rows, parts.student is not None, policy.mechanism.asks_student
-    )
+    student = parts.student is not None
+    sizes = policy.selection.sizes(queries, shape.rows, student, policy.mechanism.asks_student)
     if teachers.labels_asked_only and len(sizes) > 1:
         raise InputError(
-            "rounds",
-            len(sizes),
-            "must be 1 where teachers label asked rows only (teachers.label)",
+            "rounds", len(sizes), "must be 1 where teachers label asked rows only (teachers.label)"
         )
     promise = Promise(policy, sizes)
     ledger = RunLedger(
@@ -263,8 +260,7 @@ def _check_learners(parts: RunComponents, splits: DataSplits) -> None:
             raise InputError(
                 "student.threshold",
                 student.threshold,
-                "must be balanced, or null: a number is for two classes, and there are "
-                f"{splits.classes}",
+                f"must be balanced, or null: a number is for two classes, not {splits.classes}",
             )
         student.check(splits.public.x.shape[1:], splits.classes, parts.trainer)
     if parts.representation is not None:
@@ -313,12 +309,6 @@ def _doubts(session: LabelingSession, shape: VoteShape, splits: DataSplits) -> l
         labels = float(privacy_filter.admit(np.ones(asked, dtype=bool)).sum())
         if labels < asked:
             limit = policy.budget
-    return doubts(
-        labels,
-        right / (answered or 1),
-        shape.classes,
-        limit,
-        promise.bound[1],
-        splits.unit_count or None,
-        in_cells=in_cells,
-    )
+    records = splits.unit_count or None
+    share = right / (answered or 1)
+    return doubts(labels, share, shape.classes, limit, promise.bound[1], records, in_cells=in_cells)

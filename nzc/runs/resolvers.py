@@ -20,5 +20,20 @@ def _in_proportion(value: float, noise: float | None, usual: float, *, _root_: A
     return None if noise is None else value * noise / usual
 
 
+def _unless_typed(queries: int | None, *, _root_: Any) -> int | None:
+    """Return how many rows a dataset suggests to ask; None where another key wants or has others.
+
+    These are more rounds or answers, sizes of rounds, and fewer public rows.
+    """
+    wanted = [OmegaConf.select(_root_, key) for key in ("rounds", "answers")]
+    if queries is None or OmegaConf.is_list(wanted[0]):
+        return None
+    most = max([0, *(value for value in wanted if isinstance(value, int))])
+    rows = OmegaConf.select(_root_, "dataset.public")
+    is_short = isinstance(rows, int) and rows < queries
+    return None if is_short or most > queries else queries
+
+
 OmegaConf.register_new_resolver("without_budget", _without_budget, replace=True)
 OmegaConf.register_new_resolver("in_proportion", _in_proportion, replace=True)
+OmegaConf.register_new_resolver("unless_typed", _unless_typed, replace=True)

@@ -11,6 +11,7 @@ from omegaconf import OmegaConf
 from nzc.runs.layout import (
     ERROR,
     NOT_STARTED,
+    RECORDED,
     RESULT,
     SWEEP,
     as_typed,
@@ -25,14 +26,14 @@ from nzc.validation import masked, masked_tree
 if TYPE_CHECKING:
     from pandas import DataFrame
 
-#: The jobs of a sweep with their rows and overrides.
+#: The jobs of a sweep with their rows, overrides and folders.
 JOBS = "jobs.json"
 
 
 def write_jobs(folder: Path, jobs: Iterable[Mapping[str, Any]]) -> None:
-    """Write a sweep's jobs, in order, before they run: the row and the overrides of each."""
-    text = json.dumps(list(map(masked_tree, jobs)))
-    (folder / JOBS).write_text(text, encoding="utf-8")
+    """Write a sweep's jobs, in order, before they run: row, overrides and folder of each."""
+    planned = [masked_tree(job) | {"folder": job["folder"]} for job in jobs]
+    (folder / JOBS).write_text(json.dumps(planned), encoding="utf-8")
 
 
 def _planned(folder: Path) -> list[dict[str, Any]]:
@@ -42,15 +43,17 @@ def _planned(folder: Path) -> list[dict[str, Any]]:
     return list(json.loads(path.read_text(encoding="utf-8")))
 
 
-def job_folders(folder: Path) -> dict[int, Path]:
-    """Return the folders of a sweep's jobs by number.
+def job_folders(folder: Path) -> list[Path]:
+    """Return the folders of a sweep's jobs, in order.
 
     They are those of all planned jobs, or of the jobs of a search that have begun.
     """
-    numbers: Iterable[int] = range(len(_planned(folder)))
-    if not numbers:
-        numbers = sorted(int(path.name) for path in folder.iterdir() if path.name.isdecimal())
-    return {number: folder / str(number) for number in numbers}
+    planned = enumerate(_planned(folder))
+    folders = [folder / job.get("folder", str(number)) for number, job in planned]
+    if folders:  # older sweeps named them by number
+        return folders
+    begun = {path.parent for path in (*folder.rglob(RECORDED), *folder.rglob(ERROR))}
+    return sorted(begun - {folder}, key=lambda path: (len(path.name), path.name))
 
 
 def read_jobs(folder: Path, keys: Sequence[str] = ()) -> "DataFrame":
@@ -63,14 +66,13 @@ def read_jobs(folder: Path, keys: Sequence[str] = ()) -> "DataFrame":
     from pandas import DataFrame  # takes half a second
 
     folders = job_folders(folder)
-    jobs = dict(enumerate(_planned(folder)))
+    jobs = _planned(folder)
     if not jobs:
-        for number, path in folders.items():
-            if _error(path) != NOT_STARTED:
-                jobs[number] = {"row": {}, "overrides": read_overrides(path)}
-    common = _common(jobs.values())
+        folders = [path for path in folders if _error(path) != NOT_STARTED]
+        jobs = [{"row": {}, "overrides": read_overrides(path)} for path in folders]
+    common = _common(jobs)
     records = []
-    for number, job in jobs.items():
+    for number, job in enumerate(jobs):
         row = SweepRow.model_validate(job["row"])
         record = {
             "folder": folders[number],
@@ -125,8 +127,8 @@ def job_name(folder: Path, number: int, overrides: Sequence[str]) -> str:
     if planned:
         row = SweepRow.model_validate(planned[number]["row"])
         return _name(row, overrides, _common(planned))
-    typed = as_typed(OmegaConf.load(folder / SWEEP).hydra.overrides.task)
-    return _name(SweepRow(), overrides, set(typed))
+    common = set(as_typed(OmegaConf.load(folder / SWEEP).hydra.overrides.task))
+    return _name(SweepRow(), overrides, common)
 
 
 def _error(folder: Path) -> str | None:

@@ -76,8 +76,7 @@ def summarise(
         values["accuracy"] = best.get("accuracy")
         values["label_accuracy"] = best.get("label_accuracy")
         values["epsilon"] = best["epsilon.published"]
-        name = job_name(folder, best["job"], best["overrides"]) or best["name"]
-        tags["best"] = masked(name)
+        tags["best"] = masked(job_name(folder, best["job"], best["overrides"]) or best["name"])
         finished += f" Best: **{tags['best']}** ({describe(RunResult.read(best['folder']))})."
     lines = [question, finished]
     if private:

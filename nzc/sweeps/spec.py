@@ -124,8 +124,9 @@ def spec_of(config: Any) -> SweepSpec:
     for name, value in section.items():
         known = get_close_matches(str(name), SweepSpec.model_fields, n=1, cutoff=0.7)
         if known and known != [name]:
-            allowed = f"must have another name; did you mean {known[0]}?"
-            raise InputError(f"sweep.{name}", value, allowed)
+            raise InputError(
+                f"sweep.{name}", value, f"must have another name; did you mean {known[0]}?"
+            )
     try:
         return SweepSpec.model_validate(section)
     except ValidationError as error:

@@ -103,8 +103,7 @@ class SweepTable:
 
     @property
     def lines(self) -> list[list[str]]:
-        cells = self.cells.reset_index(allow_duplicates=True).astype(str)
-        return list(cells.to_numpy().tolist())
+        return list(self.cells.reset_index(allow_duplicates=True).astype(str).to_numpy().tolist())
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         """Yield the table, its notes and its warnings for a terminal."""

@@ -10,12 +10,13 @@ from nzc.tracking.record import (
     tracked_name,
     unsent,
 )
-from nzc.tracking.settings import MLflow
+from nzc.tracking.settings import LEVELS, MLflow
 
 # MLflow would send usage data of private work.
 os.environ.setdefault("MLFLOW_DISABLE_TELEMETRY", "true")
 
 __all__ = [
+    "LEVELS",
     "MLflow",
     "cause",
     "read_record",

@@ -1,12 +1,11 @@
 """MLflow as tracker: one experiment a dataset; a sweep is the parent run of its jobs."""
 
 import json
-import logging
 import math
 from collections.abc import Mapping
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 from uuid import uuid4
 
 from filelock import FileLock
@@ -43,24 +42,10 @@ _PUBLIC = (
 )
 
 
-class Destination(Protocol):
-    """What a recorder needs of `nzc.tracking.MLflow`, which makes it."""
-
-    uri: str
-    file: Path | None  # a local database
-    folder: Path  # of its artifacts
-    model: bool
-    register: str | None
-    system_metrics: bool
-    private: bool
-
-    def require_artifacts(self, experiment: str, location: str) -> None: ...
-
-
 class Recorder:
-    """Talks to MLflow for a run, or for a sweep."""
+    """Talks to MLflow for a run, or for a sweep. `settings` are an `nzc.tracking.MLflow`."""
 
-    def __init__(self, settings: Destination) -> None:
+    def __init__(self, settings: Any) -> None:
         self.settings = settings
         self.private = settings.private
         self.uri = settings.uri if settings.file is None else _address_of(settings.file)
@@ -68,8 +53,6 @@ class Recorder:
         self.begun = 0  # when it began, in milliseconds since 1970
         self.sent = 0  # how many lines of its learning curves were sent
         self.monitor: SystemMetricsMonitor | None = None
-        for name in ("mlflow", "urllib3", "alembic"):  # their errors are raised, too
-            logging.getLogger(name).setLevel(logging.CRITICAL)
 
     @cached_property
     def client(self) -> MlflowClient:
@@ -83,8 +66,11 @@ class Recorder:
         try:
             _validate_model_name(name)
         except MlflowException as error:
-            allowed = f"must be a name that MLflow takes ({in_a_line(error, 200)})"
-            raise InputError("tracking.register", name, allowed) from error
+            raise InputError(
+                "tracking.register",
+                name,
+                f"must be a name that MLflow takes ({in_a_line(error, 200)})",
+            ) from error
 
     def check_server(self, experiment: str) -> None:
         """Raise InputError where the address is wrong, or the server refuses us."""
@@ -92,15 +78,17 @@ class Recorder:
             self._experiment(experiment)
         except Exception as error:  # MLflow and requests raise many types
             if not _is_outage(error):
-                allowed = f"must be a store that MLflow can open ({in_a_line(error, 200)})"
-                raise InputError("tracking.uri", self.uri, allowed) from error
+                raise InputError(
+                    "tracking.uri",
+                    self.uri,
+                    f"must be a store that MLflow can open ({in_a_line(error, 200)})",
+                ) from error
 
     def open(self, record: Mapping[str, Any], parent: str | None) -> str:
         """Open the run of a record, or find it by its key; return its id."""
         experiment = self._experiment(record["experiment"])
         self.begun = record["begun"]
-        same_key = f"tags.`nzc.key` = '{record['key']}'"
-        found = list(self.client.search_runs([experiment], same_key))
+        found = [*self.client.search_runs([experiment], f"tags.`nzc.key` = '{record['key']}'")]
         if not found:
             found = [self.client.create_run(experiment, self.begun, _tags(record, parent))]
         run: str = found[0].info.run_id
@@ -109,8 +97,7 @@ class Recorder:
             self.sent = 0
         params = [Param(key, value[:6000]) for key, value in record["params"].items()]
         self.client.log_batch(run, params=params)
-        lasts = record["params"] and record["ended"] is None  # a sweep has no params
-        if self.settings.system_metrics and lasts:
+        if self.settings.system_metrics and params and record["ended"] is None:  # no sweep
             self.monitor = SystemMetricsMonitor(run, tracking_uri=self.uri)
             self.monitor.start()
         return run
@@ -156,9 +143,10 @@ class Recorder:
                 if experiment is None:
                     raise
         if experiment.lifecycle_stage == LifecycleStage.DELETED:
-            restore = f"`mlflow experiments restore -x {experiment.experiment_id}`"
-            remedy = f"{restore} at {self.uri}, or another tracking.uri"
-            raise MlflowException(f"experiment {name} is deleted: {remedy}")
+            raise MlflowException(
+                f"experiment {name} is deleted: `mlflow experiments restore -x "
+                f"{experiment.experiment_id}` at {self.uri}, or another tracking.uri"
+            )
         self.settings.require_artifacts(name, experiment.artifact_location)
         return str(experiment.experiment_id)
 
@@ -187,8 +175,9 @@ class Recorder:
             source=json.dumps({"dataset": name}),
             profile=json.dumps(profile),
         )
-        context = InputTag("mlflow.data.context", "all splits")
-        self.client.log_inputs(self.run, [DatasetInput(dataset, [context])])
+        self.client.log_inputs(
+            self.run, [DatasetInput(dataset, [InputTag("mlflow.data.context", "all splits")])]
+        )
 
     def _log_sweep(self, folder: Path, record: Mapping[str, Any]) -> None:
         """Log the summary and the files of a sweep, and close its jobs that were killed."""
@@ -196,8 +185,9 @@ class Recorder:
         lost = f"attributes.status = 'RUNNING' and tags.`{MLFLOW_PARENT_RUN_ID}` = '{self.run}'"
         for job in self.client.search_runs([experiment], lost):
             self.client.set_terminated(job.info.run_id, "KILLED")
-        question = record.get("question", "")
-        description, values, tags = summarise(folder, self.run, question, self.private)
+        description, values, tags = summarise(
+            folder, self.run, record.get("question", ""), self.private
+        )
         self._log_values(values, {**tags, MLFLOW_RUN_NOTE: description})
         self._log_files(folder, "", ".hydra")
         if self.private:
@@ -210,8 +200,8 @@ class Recorder:
         for key, value in known.items():
             if key.startswith("epsilon"):
                 texts[key] = number(value, key)
-        run_tags = [RunTag(*tag) for tag in texts.items()]
-        self.client.log_batch(self.run, self._metrics(known), tags=run_tags)
+        tagged = [RunTag(*tag) for tag in texts.items()]
+        self.client.log_batch(self.run, self._metrics(known), tags=tagged)
 
     def _metrics(self, values: Mapping[str, float], step: int = 0) -> list[Metric]:
         """Return finite values as metrics, all of one time: sending twice is sending once."""
@@ -227,11 +217,16 @@ class Recorder:
             all_files = self.private or name == ".hydra"
             place = {".hydra": "config"}.get(name, name)
             for path in filter(Path.is_file, (folder / name).glob("*")):
-                if path.name in _KEPT or not (all_files or path.name in _PUBLIC):
+                if (
+                    path.name in _KEPT
+                    or path.suffix == ".pickle"
+                    or not (all_files or path.name in _PUBLIC)
+                ):
                     continue
                 if path.suffix in (".yaml", ".json"):
-                    text = layout.masked_file(path)
-                    self.client.log_text(self.run, text, str(Path(place, path.name)))
+                    self.client.log_text(
+                        self.run, layout.masked_file(path), str(Path(place, path.name))
+                    )
                 else:
                     self.client.log_artifact(self.run, str(path), place or None)
 

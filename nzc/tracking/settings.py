@@ -1,5 +1,6 @@
 """MLflow as tracker: its settings, and what is known without its import, which takes seconds."""
 
+import logging
 import os
 from dataclasses import dataclass
 from functools import cached_property
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
 USUAL_URI = "sqlite:///mlflow.db"
 #: An address that begins so names a file; the path follows as it is, with no sign replaced.
 _SQLITE = "sqlite:///"
+#: The levels, by name, of loggers that a recorder has silenced.
+LEVELS: dict[str, int] = {}
 
 
 @dataclass
@@ -55,6 +58,10 @@ class MLflow:
         from nzc.tracking.mlflow import Recorder
 
         self._require_database()
+        for name in ("mlflow", "urllib3", "alembic"):  # their errors are raised, too
+            logger = logging.getLogger(name)
+            LEVELS.setdefault(name, logger.level)
+            logger.setLevel(logging.CRITICAL)
         return Recorder(self)
 
     def check(self, experiment: str) -> None:
@@ -77,8 +84,8 @@ class MLflow:
             raise InputError(
                 "tracking.artifacts",
                 self.folder,
-                f"must be {kept}, where {self.uri} keeps the artifacts of {experiment}; "
-                "or give another tracking.uri",
+                f"must be {kept}, where {self.uri} keeps the artifacts of {experiment}; or give "
+                "another tracking.uri",
             )
 
     def _require_database(self) -> None:

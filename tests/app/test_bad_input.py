@@ -62,7 +62,34 @@ BUDGETS aggregator.gamma=0.1 GROUPS dataset.path=unlabelled.npz | budget.groups=
 BUDGETS GROUPS aggregator.gamma=9 | budget.
 FLAT hydra.output_subdir=null
 FLAT tracking=mlflow tracking.register=a/b
-MULTIRUN hydra.sweep.subdir=q${queries}
+MULTIRUN hydra.sweep.subdir=s${seed} | hydra.sweep.subdir=s${seed}: must give each job a
+MULTIRUN hydra/sweeper=basic hydra.sweep.subdir=../${hydra.job.num}
+MULTIRUN hydra/sweeper=optuna hydra.sweep.subdir=q${queries}
+MULTIRUN teachers.path=votes.npy,lost.npy | teachers.path=lost.npy: must
+MULTIRUN teachers.path=votes.npy,halves.npy | teachers.path=halves.npy: must
+--multirun dataset=npz dataset.path=one_class.npz,lost.npz | dataset.path=lost.npz: must
+--multirun dataset=svhn,mnist ++dataset.root=lost | dataset.root=lost: must have the files of svhn;
+MULTIRUN aggregator=confident,stable aggregator.threshold=3 | aggregator.threshold=3: must be typed
+MULTIRUN aggregator=confident,interactive ++aggregator.threshold=30 teachers.path=halves.npy
+FLAT --config-path=mine
+--experimental-rerun=config.pickle
+--cfg=job --config-path=mine
+FLAT --package=aggregator
+--resolve | --resolve=true: must be left out: it belongs to --cfg
+--seeds 3 | nzc=--seeds 3
+--cfg=jobs | nzc=--cfg=jobs
++sweep=digits | sweep=digits: must be a section of a sweep file; did you mean +sweeps=digits?
+sweep=digits
+--multirun ++sweep=digits | sweep=digits
++sweeps=digit | sweeps=digit: must be the name of a sweep file; did you mean digits?
+sweeps=digits | Could not override 'sweeps'. No match in the defaults list. To append to your
++recipes=near_zero | recipes=near_zero: must be one of the keys of nzc; did you mean recipe?
++sweps=digits | sweps=digits: must be one of the keys of nzc; did you mean +sweeps?
++dataset=digits | dataset=digits: must be dataset=OPTION, without a plus
+help | nzc=help: must be KEY=VALUE (nzc --help), or a subcommand
+plan | nzc plan=plan: the following arguments are required: --classes, --epsilon; nzc plan --help
+report | nzc report=report: the following arguments are required: FOLDER
+FLAT +hydra.callbacks.mine={_target_:mine.lost,x:1} | Error in call to target 'mine.lost'
 MULTIRUN hydra/sweeper=basic hydra.output_subdir=null
 VOTES teachers.path=halves.npy
 VOTES teachers.path=line.npy
@@ -191,14 +218,6 @@ def test_a_refused_key_names_its_cause(line: str, here: Path) -> None:
     wrong = input_error(caught.value, overrides)
     assert wrong is not None and f"{wrong.key}={wrong.value}" == overrides[-1].lstrip("+")
     assert all(text in wrong.allowed for text in says) and len(str(wrong)) < 500
-
-
-def test_a_key_beside_a_sweep_over_its_group_is_answered_with_what_to_type(nzc: Nzc) -> None:
-    Path("votes.npy").write_bytes(b"")
-    words = ["--multirun", "aggregator=confident,interactive", *FILE]
-    typed = "++aggregator.threshold=30"
-    assert typed in nzc(*words, "aggregator.threshold=30", code=2).err
-    assert "votes.npy" in nzc(*words, typed, code=2).err  # the next mistake
 
 
 #: What stands in a sweep file, and how the line begins.

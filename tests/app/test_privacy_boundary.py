@@ -211,7 +211,7 @@ def test_no_error_quotes_a_private_file(nzc: Nzc, monkeypatch: pytest.MonkeyPatc
     for arguments, secret in _broken():
         lines.clear()
         ran = nzc(*arguments, "student=none", code=2)
-        assert "Traceback" in ran.err and len(lines) == 1, ran.err
+        assert "Traceback" in ran.err and f"nzc: {lines[0]}\n" in ran.err and len(lines) == 1
         assert secret not in ran.err + ran.out + lines[0], (arguments, ran.err)
 
 

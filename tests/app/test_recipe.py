@@ -43,6 +43,24 @@ def test_a_dataset_names_the_recipe_that_suits_it(
     assert said.count("\n") == changed and said.startswith(begins * changed)
 
 
+#: Overrides, and how many queries follow on the digits.
+SUITED = """
+seed=1 | 100
+rounds=2 answers=100 | 100
+rounds=[1,200] | None
+rounds=150 | None
+answers=101 | None
+dataset.public=99 | None
+dataset.public=99 queries=100 | 100
+"""
+
+
+@parametrize("line", SUITED.strip().splitlines())
+def test_the_queries_that_suit_a_dataset_give_way(line: str) -> None:
+    words, _, queries = line.partition(" | ")
+    assert str(compose_run(words.split()).queries) == queries
+
+
 def test_a_recipe_without_an_option_is_refused(tmp_path: Path) -> None:
     words = ["recipe=near_zero", "dataset=table", "dataset.suits.recipe.near_zero=lost"]
     with pytest.raises(Exception) as caught:
@@ -55,15 +73,14 @@ def test_hydra_shows_the_recipe_that_runs(nzc: Nzc) -> None:
     assert "nzc.teachers.sums.Sums" in shown
 
 
-@parametrize("sweeper", ["rows", "basic"])
-def test_each_job_of_a_sweep_has_its_own(nzc: Nzc, sweeper: str) -> None:
+def test_each_job_of_a_sweep_has_its_own(nzc: Nzc) -> None:
     rng = np.random.default_rng(0)
     table = pd.DataFrame(rng.normal(size=(300, 3)), columns=[*"abc"])
     table.to_csv("public.csv", index=False)
     table.assign(back=np.where(table.a > 0, "yes", "no")).to_csv("private.csv", index=False)
     data = ["dataset.private=private.csv", "dataset.public=public.csv", "dataset.label=back"]
     words = ["--multirun", "recipe=near_zero", "dataset=table", *data, "budget.epsilon=1,2"]
-    ran = nzc(*words, f"hydra/sweeper={sweeper}", "trainer.progress=false")
+    ran = nzc(*words, "hydra/sweeper=basic")
     assert ran.err.count("is near_zero_sums") == 1
     assert [result["aggregator"] for result in ran.results] == ["sums", "sums"]
     jobs = list(Path("outputs/sweeps").rglob("overrides.yaml"))

@@ -2,6 +2,7 @@
 
 import json
 import stat
+import warnings
 from pathlib import Path
 
 import numpy as np
@@ -88,17 +89,38 @@ def test_flags_stand_anywhere(nzc: Nzc) -> None:
     assert "gamma: 0.05" in nzc("aggregator=lnmax", "--cfg", "job", "aggregator.gamma=0.05").out
 
 
-def test_hydras_own_flags_and_keys_hold_for_a_single_run(nzc: Nzc, histograms: Path) -> None:
-    """A primary configuration, and a folder of options, of one's own; and what is recorded."""
+CALLBACKS = """from hydra.experimental.callback import Callback
+class Tells(Callback):
+    def on_run_start(self, config, **more): print("run", config.seed)
+    def on_job_start(self, config, **more): print("job", config.hydra.runtime.output_dir)
+    def on_job_end(self, config, job_return, **more): print("ended", job_return.status.name)
+    def on_run_end(self, config, job_return, **more): raise ValueError(job_return.return_value)
+"""
+
+
+def test_hydras_own_flags_and_keys_hold_for_a_single_run(
+    nzc: Nzc, histograms: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A primary configuration, options and a callback of one's own; and what is recorded."""
+    monkeypatch.setattr(warnings, "showwarning", print)  # it is undone
+    monkeypatch.setattr(warnings, "filters", [])
+    monkeypatch.syspath_prepend(".")
+    told = ["+hydra.callbacks.own={_target_: own_callbacks.Tells}", "objective=queries"]
     for name, text in {
+        "own_callbacks.py": CALLBACKS,
         "conf/short.yaml": "defaults: [config, _self_]\nqueries: 3\n",
         "mine/aggregator/quiet.yaml": "_target_: nzc.GNMax\nsigma: 9\n",
     }.items():
-        Path(name).parent.mkdir(parents=True)
+        Path(name).parent.mkdir(parents=True, exist_ok=True)
         Path(name).write_text(text)
     words = ["-cd", "mine", "-cn", "short", "aggregator=quiet", "+hydra.job.env_set.NZC_TRIED=yes"]
-    nzc(*FILE, *words, "hydra.run.dir=runs/${hydra.runtime.choices.aggregator}")
+    ran = nzc(*FILE, *words, *told, "hydra.run.dir=runs/${hydra.runtime.choices.aggregator}")
     folder = Path("runs/quiet")
+    assert (
+        ran.out.splitlines()[:2] == ["run 0", f"job {folder.absolute()}"]
+        and "ended COMPLETED" in ran.out
+    )
+    assert ran.err.endswith("nzc: Callback Tells.on_run_end raised ValueError: 3.0\n")
     assert json.loads((folder / "result.json").read_text())["queries"] == 3
     recorded = {path.name for path in (folder / ".hydra").iterdir()}
     assert recorded == {"config.yaml", "hydra.yaml", "overrides.yaml"}

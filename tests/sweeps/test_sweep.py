@@ -54,8 +54,10 @@ def test_a_sweep_in_the_folder_of_another_is_that_sweep_alone(
     nzc(*again, "queries=1000,10", code=2)
     failed = f"- 1 of 2 jobs: {Path('sw/0/error.txt').read_text().strip()} (job 0: queries=1000)"
     assert _table(folder) == ["queries=10", failed]
-    nzc(*again, "queries=10,15")
+    # A pattern names the folders of jobs; Hydra's own sweeper is that of nzc.
+    nzc(*again, "queries=10,15", "hydra/sweeper=basic", "hydra.sweep.subdir=a/q${queries}")
     assert _table(folder) == ["queries=10", "queries=15"]
+    assert [*read_jobs(folder)["folder"]] == [folder / "a/q10", folder / "a/q15"]
     # One that is stopped shows what has finished, and nothing of an earlier one in the jobs that
     # did not begin.
     runs = iter([pipeline.execute])  # one, and no second
@@ -67,7 +69,8 @@ def test_a_sweep_in_the_folder_of_another_is_that_sweep_alone(
     assert _table(folder) == ["queries=15", "- 1 of 2 jobs: was not started (job 1: queries=25)"]
     # As of a sweeper that leaves no plan.
     Path("sw/jobs.json").unlink()
-    assert [path.name for path in read_jobs(folder)["folder"]] == ["0"]
+    found = [path.name for path in read_jobs(folder)["folder"]]
+    assert "0" in found and "1" not in found
     with pytest.raises(InputError, match="must be finished"):
         publish(Path("sw/1"), Path("published"))
 
@@ -139,10 +142,12 @@ def test_metrics_and_columns_that_nothing_has_are_refused_before_the_first_job(n
 
 def test_a_search_finds_what_it_is_after_and_its_cost_is_in_the_ledger(nzc: Nzc) -> None:
     search = ["+sweeps=search_noise", *FILE, "teachers.labels=labels.npy"]
-    ran = nzc(*search, "hydra/sweeper=optuna", "hydra.sweeper.n_trials=2")
+    trials = ["hydra.sweeper.n_trials=2", "hydra.sweep.subdir=t${hydra.job.num}"]
+    ran = nzc(*search, "hydra/sweeper=optuna", *trials)
     folder = next(ran.folder.glob("outputs/sweeps/*/*"))
     best = OmegaConf.load(folder / "optimization_results.yaml")
     measured = {(result["label_accuracy"], result["epsilon"]["exact"]) for result in ran.results}
+    assert [*read_jobs(folder)["folder"]] == [folder / "t0", folder / "t1"]
     assert {tuple(solution["values"]) for solution in best.solutions} <= measured
     totals = [result["epsilon"]["ledger_total"] for result in ran.results]
     assert max(totals) > max(epsilon for _, epsilon in measured)
