@@ -39,8 +39,11 @@ def calibrate(
         0.00838...
     """
     if not callable(mechanism):
-        allowed = "must be what builds one, such as nzc.GNMax: its noise is what is to be found"
-        raise InputError("mechanism", mechanism, allowed)
+        raise InputError(
+            "mechanism",
+            mechanism,
+            "must be what builds one, such as nzc.GNMax: its noise is what is to be found",
+        )
     queries = whole("queries", queries, 1)
     name = parameter or _free(mechanism)
 
@@ -177,6 +180,9 @@ def _free(mechanism: Callable[..., Any]) -> str:
     ]
     if len(free) != 1:
         missing = ", ".join(free) or "no argument"
-        allowed = f"must be the name of the noise parameter; {missing} must still be given"
-        raise InputError("parameter", None, allowed)
+        raise InputError(
+            "parameter",
+            None,
+            f"must be the name of the noise parameter; {missing} must still be given",
+        )
     return free[0]

@@ -322,8 +322,9 @@ class ExactCost:
             largest = costs[:, 0].max(initial=0.0)
             if ceiling[0] * (1 + 1e-6) + 1e-9 < largest < np.inf:
                 reason = f"at order {orders[0]:.4g} it is too small at these votes"
-                allowed = f"must hold for any votes; {reason}"
-                raise InputError("worst_case", float(ceiling[0]), allowed)
+                raise InputError(
+                    "worst_case", float(ceiling[0]), f"must hold for any votes; {reason}"
+                )
             return places, np.minimum(costs, ceiling)
 
         with ThreadPoolExecutor(cores()) as pool:

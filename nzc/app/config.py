@@ -21,6 +21,7 @@ from omegaconf import MISSING, DictConfig, OmegaConf
 from nzc.app.overrides import GROUPS, check_overrides, refuse_sweeps, telling, typed_values
 from nzc.saying import say
 from nzc.settings import AboveOne, Between0And1, Count, Positive, checked, word
+from nzc.types import Tree
 from nzc.validation import InputError, whole
 
 _PACKAGE = Path(__file__).parents[1]
@@ -154,7 +155,7 @@ def _text_of(folder: str, name: str | None) -> str:
     return ""
 
 
-def read_file(folder: str, name: str | None) -> dict[str, Any]:
+def read_file(folder: str, name: str | None) -> Tree:
     """Return what stands in a configuration file; {}: it is not there, or is no mapping."""
     with suppress(yaml.YAMLError):
         content = yaml.safe_load(_text_of(folder, name))

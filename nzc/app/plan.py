@@ -12,6 +12,7 @@ from nzc.planning.budget import QUERIES, Plan, PlannedRun
 from nzc.planning.expected import AGREEMENT, expected_in_cells, rows_to_ask
 from nzc.runs.formatting import percent, show
 from nzc.saying import say
+from nzc.types import Shape
 from nzc.validation import InputError, positive, share, whole
 
 #: δ of a run that is not told one.
@@ -199,7 +200,7 @@ def _parser() -> Parser:
     return parser
 
 
-def _numbers(text: str) -> tuple[int, ...]:
+def _numbers(text: str) -> Shape:
     try:
         return tuple(sorted({int(part) for part in text.split(",")}))
     except ValueError:

@@ -5,7 +5,6 @@ import os
 from argparse import Namespace
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 from rich.filesize import decimal
 from rich.table import Table
@@ -16,6 +15,7 @@ from nzc.labeling.ledger_entry import RELEASE, TRIAL, LedgerEntry, total_epsilon
 from nzc.runs.formatting import number, short_mechanism, show
 from nzc.runs.summary import unbounded
 from nzc.storage.predictions import Entry, PredictionStore
+from nzc.types import Tree
 from nzc.validation import InputError, between_0_and_1
 
 
@@ -103,9 +103,7 @@ def _prune(predictions: PredictionStore, chosen: Namespace) -> None:
     print(f"removed {len(entries)} entries; the ledger stays")
 
 
-def _beginning(
-    option: str, starts: Iterable[str], entries: dict[str, Any], what: str
-) -> dict[str, Any]:
+def _beginning(option: str, starts: Iterable[str], entries: Tree, what: str) -> Tree:
     """Return the entries whose keys begin with `starts`, one each."""
     found = {}
     for start in starts:
@@ -148,7 +146,7 @@ def _show_predictions(entries: list[Entry]) -> None:
     _show(f"{len(entries)} stored, {decimal(sum(entry.bytes for entry in entries))}", rows)
 
 
-def _settings(request: dict[str, Any]) -> str:
+def _settings(request: Tree) -> str:
     """Return stored settings in few words: count=50 estimator=Tree(max_depth=3)."""
     words = []
     for key, value in request.items():

@@ -23,8 +23,9 @@ class Digits(Dataset):
         x = np.rint(bunch.images * (255 / 16)).astype(np.uint8)[:, None]
         most = len(x) - self.public - 1
         if self.private > most:
-            allowed = f"private + public must leave rows to test on: at most {most}"
-            raise self.refused("private", allowed)
+            raise self.refused(
+                "private", f"private + public must leave rows to test on: at most {most}"
+            )
         rows = np.random.default_rng(self.seed).permutation(len(x))
         parts = np.split(rows, [self.private, self.private + self.public])
         y = bunch.target.astype(np.int64)

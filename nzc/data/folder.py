@@ -31,7 +31,7 @@ from nzc.data.splits import (
 from nzc.saying import say
 from nzc.settings import BelowOne, Count, CountOrZero, checked
 from nzc.storage.files import digest_of
-from nzc.types import AnyArray, Ints
+from nzc.types import AnyArray, Ints, Shape
 from nzc.validation import InputError
 
 if TYPE_CHECKING:
@@ -161,8 +161,9 @@ class Folder(Dataset):
             others = f"dataset.path={self.path}, which has {len(further):,} others"
             raise self.refused("classes", f"must name every folder in {others}")
         if self.test is not None and not isinstance(self.public, str):
-            allowed = "must be null unless dataset.public is a folder of images too"
-            raise self.refused("test", allowed)
+            raise self.refused(
+                "test", "must be null unless dataset.public is a folder of images too"
+            )
         return classes
 
     def _class_folders(self, key: Literal["path", "test"]) -> list[Path]:
@@ -184,8 +185,9 @@ class Folder(Dataset):
         for folder in self._class_folders(key):
             paths = _listed(folder)
             if folder.name not in classes or any(path.is_dir() for path in paths):
-                allowed = f"{wanted}, with the classes of dataset.path, without other folders"
-                raise self.refused(key, allowed)
+                raise self.refused(
+                    key, f"{wanted}, with the classes of dataset.path, without other folders"
+                )
             label = classes.index(folder.name)
             files += [ImageFile(key, path, label, f"{folder.name}/{path.name}") for path in paths]
         if not files:
@@ -210,7 +212,7 @@ class Folder(Dataset):
         dropped = to_drop(digests, shown, "bytes of image files", self.overlap)
         return list(compress(private, ~np.isin(digests, [*dropped])))
 
-    def _images(self, files: Images, shape: tuple[int, ...]) -> Iterator[AnyArray]:
+    def _images(self, files: Images, shape: Shape) -> Iterator[AnyArray]:
         """Yield each image, uint8 [1, channels, height, width]. InputError: their shapes differ."""
         yield np.empty((0, *shape), np.uint8)  # there may be no files
         for file in files:
@@ -243,8 +245,7 @@ class Folder(Dataset):
             number = 1 + _listed(folder).index(file.path)  # the name may identify a person
             why = _ERRORS.get(type(error).__name__) or _why(file.path, error)
             place = f"number {number} of {folder.name}, by name, is not one: {why}"
-            allowed = f"must hold nothing but images; {place}"
-            raise self.refused(file.key, allowed) from None
+            raise self.refused(file.key, f"must hold nothing but images; {place}") from None
 
 
 def _why(path: Path, error: Exception) -> object:

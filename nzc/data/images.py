@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import numpy as np
 
 from nzc.settings import checked
-from nzc.types import AnyArray
+from nzc.types import AnyArray, Shape
 from nzc.validation import InputError
 
 if TYPE_CHECKING:
@@ -140,7 +140,7 @@ class Pixels:
     """
 
     dtype: np.dtype[Any]
-    shape: tuple[int, ...]
+    shape: Shape
     levels: tuple[float, ...]
     alpha: bool
 

@@ -73,8 +73,10 @@ class Npz(Dataset):
         if (self.classes or classes) < classes:
             raise self.refused("classes", "must be more than every y of the file")
         if self.classes is None and len(np.unique(y[y >= 0])) < classes:
-            allowed = "y must have rows of each class 0, 1, …, two or more; or set dataset.classes"
-            raise self.refused("path", allowed)
+            raise self.refused(
+                "path",
+                "y must have rows of each class 0, 1, …, two or more; or set dataset.classes",
+            )
 
         names = {name: keys_of(arrays[name]) for name in arrays.keys() & {"group", "id"}}
         private, public, test = self._divided(arrays, names)
@@ -153,8 +155,10 @@ class Npz(Dataset):
             return pixels, few_levels(pixels(public))
         if self.range is not None:
             shape = list(public.shape[1:])
-            allowed = f"must be null: rows of x have the shape {shape}, and images [height, width]"
-            raise self.refused("range", allowed)
+            raise self.refused(
+                "range",
+                f"must be null: rows of x have the shape {shape}, and images [height, width]",
+            )
         if public.dtype == np.uint8:
             return None, ()
         standardizer = Standardizer.fit(public)

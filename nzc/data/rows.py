@@ -16,7 +16,7 @@ from typing import IO, Any
 
 import numpy as np
 
-from nzc.types import AnyArray, Ints, Tree
+from nzc.types import AnyArray, Ints, Shape, Tree
 from nzc.validation import InputError
 
 #: The most bytes of a block of rows. It has a multiple of _EVEN rows, if so many fit: a network
@@ -32,7 +32,7 @@ class LazyRows(ABC):
     identity  bytes that stand for all rows in a digest; None: the bytes of the rows do
     """
 
-    shape: tuple[int, ...]
+    shape: Shape
     dtype: np.dtype[Any]
     identity: bytes | None = None
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from nzc.types import AnyArray, Bools, Floats
+from nzc.types import AnyArray, Bools, Floats, Shape
 
 #: Standardised features stay within ±LIMIT, where no network of nzc overflows.
 LIMIT = 1e6
@@ -36,7 +36,7 @@ class Standardizer:
     dtype: np.dtype[Any]
 
     @property
-    def shape(self) -> tuple[int, ...]:
+    def shape(self) -> Shape:
         """The shape of a row."""
         return self.mean.shape
 

@@ -4,13 +4,13 @@ import json
 import os
 import shlex
 from collections import defaultdict
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from math import isnan
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 import pandas as pd
@@ -40,7 +40,7 @@ from nzc.data.table_fit import KINDS, doubts, fit_encoder, no_records
 from nzc.saying import say
 from nzc.settings import CountOrZero, TwoOrMore
 from nzc.storage.files import digest_of
-from nzc.types import AnyArray, Bools, Ints
+from nzc.types import AnyArray, Bools, Ints, Tree
 from nzc.validation import InputError, meant, nearest, shortened
 
 CHUNK = 100_000  # rows of a file that are in memory at a time
@@ -66,7 +66,7 @@ class Table(Dataset):
     budget: str | None = None
     drop: list[str] = field(default_factory=list)
     drop_rows: list[str | int | float] | None = None
-    columns: dict[str, Any] | list[str] | None = None
+    columns: Tree | list[str] | None = None
     categories: TwoOrMore = 32
     missing: list[str | int | float] = field(default_factory=list)
     classes: list[str | int | float] | None = None
@@ -84,8 +84,11 @@ class Table(Dataset):
             raise InputError("dataset.encoding", self.encoding, f"must be {names}") from None
         for column, kind in self.kinds.items():
             if kind not in KINDS and "%" not in str(kind):
-                allowed = f"must be {', '.join(KINDS)}, or a date format such as %d.%m.%Y"
-                raise InputError(f"dataset.columns.{column}", kind, allowed)
+                raise InputError(
+                    f"dataset.columns.{column}",
+                    kind,
+                    f"must be {', '.join(KINDS)}, or a date format such as %d.%m.%Y",
+                )
 
     def check(self) -> int:
         _ = self._classes, self._admitted  # InputError: a file is wrong
@@ -126,7 +129,7 @@ class Table(Dataset):
         return Units(groups=keys, grouped_by=f"column `{self.group}`", budgets=budgets)
 
     @property
-    def kinds(self) -> dict[str, Any]:
+    def kinds(self) -> Tree:
         """The given kinds of columns; a list has `name: kind` for names that are no keys."""
         if not isinstance(self.columns, list):
             return self.columns or {}
@@ -134,8 +137,11 @@ class Table(Dataset):
         for item in self.columns:
             name, colon, kind = str(item).rpartition(": ")
             if not colon:
-                allowed = 'must be "NAME: KIND" in a list, such as ["CO(GT): comma"]'
-                raise InputError("dataset.columns", item, allowed)
+                raise InputError(
+                    "dataset.columns",
+                    item,
+                    'must be "NAME: KIND" in a list, such as ["CO(GT): comma"]',
+                )
             kinds[name] = kind
         return kinds
 
@@ -154,7 +160,7 @@ class Table(Dataset):
         return list(map(str, self.missing))
 
     @property
-    def _csv(self) -> dict[str, Any]:
+    def _csv(self) -> Tree:
         """How CSV files are written."""
         return {"encoding": self.encoding, "skip": self.skip, "quoting": self.quoting}
 
@@ -187,8 +193,9 @@ class Table(Dataset):
                 why = str(error)
             if isinstance(error.__cause__, UnicodeError) and self.encoding is None:
                 why += ", or type dataset.encoding=cp1252 if Windows in Western Europe wrote it"
-            allowed = f"must be a readable CSV, Parquet or Arrow file ({why})"
-            raise self.refused(key, allowed) from None
+            raise self.refused(
+                key, f"must be a readable CSV, Parquet or Arrow file ({why})"
+            ) from None
 
     @cached_property
     def _columns(self) -> list[str]:
@@ -258,25 +265,30 @@ class Table(Dataset):
                     near = meant(name, columns, shared)
                     raise InputError(key, name, f"must be a column of {path}{near}; {_SKIP}")
 
-        features = {*public} - {*self._named, *self.drop}
-        others = sorted(files.keys() - {"public"})
-        beyond = sorted(features.difference(*(files[key] for key in others)))
+        named = {*self._named, *self.drop}
+        features = {*public} - named
+        others = {key: {*names} for key, names in sorted(files.items()) if key != "public"}
+        beyond = features.difference(*others.values())
         if beyond:
-            where = f"{shortened(', '.join(beyond))} is none of them{nearest(beyond[0], private)}"
-            remedy = f"dataset.drop leaves columns out; {_SKIP}"
-            raise self.refused("public", f"must have columns of {self.private}; {where}; {remedy}")
+            near = nearest(min(beyond), private)
+            raise self.refused(
+                "public",
+                f"must have columns of {self.private}; {_listed(beyond)} is none of them{near}; "
+                f"dataset.drop leaves columns out; {_SKIP}",
+            )
         allowed = f"must have the label and the columns of {self.public}"
-        for key in others:
-            absent = sorted(features.union([self.label]) - {*files[key]})
-            further = sorted({*files[key]} - features - {*self._named, *self.drop})
+        for key, found in others.items():
+            absent = features.union([self.label]) - found
+            further = found - features - named
             if absent:
-                where = f"{shortened(', '.join(absent))} is missing{nearest(absent[0], further)}"
-                raise self.refused(key, f"{allowed}; {where}; {_SKIP}")
+                near = nearest(min(absent), further)
+                raise self.refused(key, f"{allowed}; {_listed(absent)} is missing{near}; {_SKIP}")
             if further:
-                remedy = "name it by dataset.group if it says whom a row is about"
-                found = shortened(", ".join(further))
-                where = f"{found} is not in the public file: {remedy}, else by dataset.drop"
-                raise self.refused(key, f"{allowed}; {where}")
+                raise self.refused(
+                    key,
+                    f"{allowed}; {_listed(further)} is not in the public file: name it by "
+                    "dataset.group if it says whom a row is about, else by dataset.drop",
+                )
 
     @cached_property
     def _admitted(self) -> Bools:
@@ -370,8 +382,9 @@ class Table(Dataset):
         try:
             encoder = fit_encoder(inputs, self.kinds, self.categories, self._missing)
         except ColumnError as error:
-            allowed = f"must have the given kinds of columns: {error}"
-            raise self.refused("public", allowed) from error
+            raise self.refused(
+                "public", f"must have the given kinds of columns: {error}"
+            ) from error
         if not encoder.columns:
             columns = "a column whose values differ, beside label, group and id"
             raise self.refused("public", f"must have {columns}")
@@ -402,6 +415,10 @@ class Table(Dataset):
                 first += len(chunk)
 
         return gather(parts())
+
+
+def _listed(names: Iterable[str]) -> str:
+    return shortened(", ".join(sorted(names)))
 
 
 def _as_texts(values: pd.Series) -> pd.Series:

@@ -29,8 +29,7 @@ class Torchvision(Dataset):
             y = np.concatenate([y, more_y])
         test_x, test_y = self._read("test")
         if len(test_y) <= self.public:
-            allowed = f"must leave rows to test on: at most {len(test_y) - 1:,}"
-            raise self.refused("public", allowed)
+            raise self.refused("public", f"must leave rows to test on: at most {len(test_y) - 1:,}")
         parts = (np.split(array, [self.public]) for array in (test_x, test_y))
         public, test = map(Split, *parts)
         return DataSplits(Split(x, y), public, test, classes=int(y.max()) + 1)
@@ -48,11 +47,11 @@ class Torchvision(Dataset):
         try:
             images = getattr(datasets, self.kind)(self.root, download=True, **which)
         except Exception as error:  # torchvision, SciPy and their decoders raise many types
-            allowed = (
+            raise self.refused(
+                "root",
                 f"must hold the files of {self.kind}, whole; delete damaged ones, and "
-                f"torchvision downloads them again ({in_a_line(error, 300)})"
-            )
-            raise self.refused("root", allowed) from error
+                f"torchvision downloads them again ({in_a_line(error, 300)})",
+            ) from error
         labels = images.targets if hasattr(images, "targets") else images.labels
         pixels = channels_first(np.asarray(images.data))
         return np.ascontiguousarray(pixels), np.asarray(labels, np.int64)

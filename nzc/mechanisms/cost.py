@@ -165,8 +165,9 @@ def cost(mechanism: Mechanism, votes: Ints, labels: Ints, student_probs: Probs =
     """
     if student_probs is UNSTATED:
         if mechanism.asks_student:
-            allowed = "must be what `release` was given; None if it had none"
-            raise InputError("student_probs", "missing", allowed)
+            raise InputError(
+                "student_probs", "missing", "must be what `release` was given; None if it had none"
+            )
         student_probs = None
     votes = mechanism.votes(votes)
     abstains = mechanism.screen is not None

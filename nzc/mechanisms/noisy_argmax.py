@@ -110,8 +110,11 @@ class NoisyArgmax:
             raise unbuilt("adjacency", adjacency)
         if isinstance(adjacency, Vectors) != (self.releases == "sums"):
             name = repr(self).partition("(")[0]
-            allowed = "must be nzc.Sums with teachers=sums, and another aggregator without"
-            raise InputError("_target_", name, allowed)
+            raise InputError(
+                "_target_",
+                name,
+                "must be nzc.Sums with teachers=sums, and another aggregator without",
+            )
         mechanism = copy(self)  # no second comparison of a user's noise with its law
         object.__setattr__(mechanism, "adjacency", adjacency)
         if self.first is not None:
@@ -233,8 +236,9 @@ class NoisyCounts(NoisyArgmax):
 
     def labels_of(self, released: Ints) -> Ints:
         if released.ndim != 2:
-            allowed = "must be released counts, [queries, classes]"
-            raise InputError("labels", list(released.shape), allowed)
+            raise InputError(
+                "labels", list(released.shape), "must be released counts, [queries, classes]"
+            )
         return released.argmax(axis=1)
 
     def evidence(self, pair: Pair) -> Evidence:

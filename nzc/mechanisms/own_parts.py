@@ -49,5 +49,8 @@ def require_statistic(screen: Screen, teachers: int, classes: int) -> None:
     change = np.asarray(screen.statistic(moved, probs)) - screen.statistic(votes, probs)
     if change.shape != (len(votes),) or not np.abs(change).max() <= 1 + 1e-9:
         found = f"it changes by {np.abs(change).max():.6g} at made-up votes"
-        allowed = f"must be a number that changes by at most 1 where one vote moves; {found}"
-        raise InputError("statistic", type(screen).__name__, allowed)
+        raise InputError(
+            "statistic",
+            type(screen).__name__,
+            f"must be a number that changes by at most 1 where one vote moves; {found}",
+        )

@@ -24,8 +24,11 @@ def count_votes(predictions: Any, classes: int) -> Ints:
     """
     labels = np.asarray(predictions)
     if labels.ndim != 2 or not _are_whole(labels, "iu", ABSTAIN, classes - 1):
-        allowed = f"must be whole numbers from 0 to {classes - 1}, or -1, [teachers, queries]"
-        raise InputError("predictions", _shape(labels), allowed)
+        raise InputError(
+            "predictions",
+            _shape(labels),
+            f"must be whole numbers from 0 to {classes - 1}, or -1, [teachers, queries]",
+        )
     return np.stack([(labels == label).sum(axis=0) for label in range(classes)], axis=1)
 
 
@@ -74,8 +77,11 @@ def as_probabilities(student_probs: Any, votes: Ints) -> Probs:
     probabilities = np.asarray(student_probs, dtype=np.float64)
     in_range = (probabilities >= -_SLACK) & (probabilities <= 1 + _SLACK)
     if probabilities.shape != votes.shape or not in_range.all():
-        allowed = f"must be probabilities, from 0 to 1, of the shape of votes, {list(votes.shape)}"
-        raise InputError("student_probs", _shape(probabilities), allowed)
+        raise InputError(
+            "student_probs",
+            _shape(probabilities),
+            f"must be probabilities, from 0 to 1, of the shape of votes, {list(votes.shape)}",
+        )
     return probabilities.clip(0, 1)
 
 

@@ -12,7 +12,7 @@ from nzc.mechanisms.noisy_argmax import NoisyArgmax
 from nzc.mechanisms.presets import GNMax, LNMax
 from nzc.planning.advice import ENOUGH, doubts
 from nzc.planning.expected import AGREEMENT, expected, histograms, vote_shares
-from nzc.types import Floats, Ints
+from nzc.types import Floats, Ints, Shape
 from nzc.validation import InputError, between_0_and_1, keep, positive, share, whole
 
 QUERIES = (10, 20, 50, 100, 200, 500, 1000)  # numbers of queries that are compared by default
@@ -60,7 +60,7 @@ class Plan:
     epsilon: float
     delta: float = 1e-5
     agreement: float = AGREEMENT
-    queries: tuple[int, ...] = QUERIES
+    queries: Shape = QUERIES
     records: int | None = None
 
     def __post_init__(self) -> None:

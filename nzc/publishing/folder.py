@@ -34,6 +34,7 @@ from nzc.runs.layout import (
 )
 from nzc.runs.outputs import student_code
 from nzc.runs.publishable import own_names, require_name, require_publishable
+from nzc.types import Tree
 from nzc.validation import InputError, in_a_line
 
 _CONFIGURATION = (".hydra/config.yaml", ".hydra/hydra.yaml")
@@ -46,7 +47,7 @@ class FinishedRun:
     folder: Path
     records: dict[str, bytes]  # contents of result.json and the configuration, by name
     released: dict[str, bytes]  # of the files that may be published
-    result: dict[str, Any]
+    result: Tree
     config: Any
 
     @property
@@ -137,9 +138,7 @@ def _read(folder: Path, names: list[str]) -> dict[str, bytes]:
     return {name: (folder / name).read_bytes() for name in names}
 
 
-def _recorded(
-    ledger: Ledger, run: FinishedRun, digest: str
-) -> tuple[str, dict[str, Any], list[LedgerEntry]]:
+def _recorded(ledger: Ledger, run: FinishedRun, digest: str) -> tuple[str, Tree, list[LedgerEntry]]:
     """Return what the ledger has of a run. InputError: the run did not write these files."""
     recorded = ledger.run(digest)
     if recorded is None:

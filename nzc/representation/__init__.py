@@ -13,7 +13,7 @@ from nzc.data.rows import LazyRows, blocks
 from nzc.storage.fingerprint import describe, source_digest
 from nzc.storage.predictions import PredictionStore
 from nzc.training.trainer import TrainerSettings
-from nzc.types import AnyArray, Floats
+from nzc.types import AnyArray, Floats, Tree
 
 if TYPE_CHECKING:
     from torch import nn
@@ -66,7 +66,7 @@ class Representation(Encoder):
             both = (splits.private.x, splits.public.x)
             return np.concatenate([placement.all(rows) for rows in both if len(rows)])
 
-        request: dict[str, Any] = {
+        request: Tree = {
             "data": splits.digest,
             "code": source_digest(type(self).__module__),
             "precision": trainer.precision,

@@ -11,7 +11,6 @@ are one Gaussian release at mean shift μ = 2√T/s (Dong, Roth, Su 2019, Coroll
 
 import math
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import torch
@@ -32,7 +31,7 @@ from nzc.runs.checks import PreparedRun
 from nzc.students import FittedStudent
 from nzc.students.linear import LinearNetwork
 from nzc.teachers import Teachers
-from nzc.types import AnyArray, Floats, Ints
+from nzc.types import AnyArray, Floats, Ints, Tree
 
 #: The name of the baseline in place of an aggregator's.
 NAME = "dp_sgd"
@@ -92,7 +91,7 @@ def gradients(x: Floats, y: Ints, groups: Ints | None, weights: Floats) -> Float
     return np.asarray(x.T @ (error / (np.maximum(1, norms) * sizes[group])[:, None]))
 
 
-def learn(run: PreparedRun) -> tuple[FittedStudent, Epsilon, dict[str, Any]]:
+def learn(run: PreparedRun) -> tuple[FittedStudent, Epsilon, Tree]:
     """Learn from the private records, and charge the ledger.
 
     Return the model, its cost and what the result says.

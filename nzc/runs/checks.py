@@ -1,7 +1,6 @@
 """Check that the parts of a run fit together, before anything is trained or written."""
 
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 
@@ -31,7 +30,7 @@ from nzc.teachers import Teachers
 from nzc.teachers.base import VoteShape
 from nzc.teachers.sums import COUNTS_SHARE, counts_reach
 from nzc.training.trainer import TrainerSettings
-from nzc.types import Ints
+from nzc.types import Ints, Tree
 from nzc.validation import InputError, within
 
 
@@ -185,7 +184,7 @@ def _check_sums(parts: RunComponents) -> None:
     """Raise InputError where an option was chosen that noisy sums do not use."""
     choice = parts.policy.selection.choice
     student = parts.student
-    chosen: dict[str, Any] = {
+    chosen: Tree = {
         "query_choice": choice if choice == REPRESENTATIVE else None,
         "representation": parts.representation and parts.names["representation"],
         "student.spread": student and student.spread,

@@ -10,7 +10,7 @@ import numpy as np
 from nzc.data import UNKNOWN, DataSplits
 from nzc.mechanisms import ABSTAIN
 from nzc.runs.own_metric import OwnMetric, own_metrics
-from nzc.types import Bools, Floats, Ints
+from nzc.types import Bools, Floats, Ints, Tree
 
 if TYPE_CHECKING:
     from nzc.students import FittedStudent
@@ -109,7 +109,7 @@ class Metrics:
         if not known.any():
             return cls(recall=dict.fromkeys(names))
         answers = Answers(truth[known], predicted[known], probs[known])
-        values: dict[str, Any] = {}
+        values: Tree = {}
         for part in fields(cls):
             measure = part.metadata.get("measure")
             value = measure and measure(answers)
@@ -127,7 +127,7 @@ class Metrics:
         known = {part.name: own.pop(part.name) for part in fields(cls) if part.name in own}
         return cls(**known, own=own)
 
-    def as_dict(self) -> dict[str, Any]:
+    def as_dict(self) -> Tree:
         """Return the section `metrics` of result.json."""
         record = asdict(self)
         own: Shares = record.pop("own")

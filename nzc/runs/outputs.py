@@ -3,7 +3,6 @@
 from collections.abc import Mapping, Sequence
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -18,12 +17,12 @@ from nzc.runs.metrics import class_names
 from nzc.runs.result import RunResult
 from nzc.storage.files import write_private
 from nzc.students import FittedStudent
-from nzc.types import AnyArray, Ints
+from nzc.types import AnyArray, Ints, Tree
 
 _HOME = Path(__file__).parents[1]
 
 
-def public_arrays(run: PreparedRun, student: FittedStudent | None) -> dict[str, Any]:
+def public_arrays(run: PreparedRun, student: FittedStudent | None) -> Tree:
     """Return the arrays of a `RunResult`, by name: labels, predictions and probabilities."""
     session = run.session
     probabilities = session.probabilities

@@ -5,7 +5,6 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -28,7 +27,7 @@ from nzc.students import FittedStudent, StudentData
 from nzc.students.labels import clean_labels, soft_labels, spread_labels
 from nzc.teachers import VoteHistograms
 from nzc.teachers.sums import Sums
-from nzc.types import Floats, Ints, StageLog
+from nzc.types import Floats, Ints, StageLog, Tree
 from nzc.validation import in_a_line, within
 
 
@@ -103,7 +102,7 @@ class Execution:
     probs: Floats | None = None
     curves: Curves = field(default_factory=dict)
     epsilon: Epsilon = field(default_factory=Epsilon)
-    facts: dict[str, Any] = field(default_factory=dict)
+    facts: Tree = field(default_factory=dict)
 
     def learn_baseline(self) -> None:
         """Let DP-SGD learn from the private records, in place of teachers and student."""

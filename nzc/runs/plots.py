@@ -17,7 +17,7 @@ from nzc.mechanisms import ABSTAIN
 from nzc.runs.curves import AXES, Curves
 from nzc.runs.layout import FIGURES
 from nzc.storage.files import write_private
-from nzc.types import AnyArray, Ints
+from nzc.types import AnyArray, Ints, Tree
 
 #: Width and height in inches: one column of a paper.
 SIZE = (4.2, 2.9)
@@ -40,7 +40,7 @@ _STYLE: dict[Any, Any] = {
 }
 #: Colour (Okabe and Ito 2008), marker and dashes of each line: any one of the three is enough.
 #: From the ninth line on they return, with hollow markers.
-_FILLED: list[dict[str, Any]] = list(
+_FILLED: list[Tree] = list(
     cycler(
         color=[
             "black",

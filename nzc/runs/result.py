@@ -21,7 +21,7 @@ from nzc.runs.metrics import Metrics
 from nzc.runs.quantities import QUANTITIES, Stage, protects_nobody, quantity_of, tracked_as
 from nzc.storage.files import write_private
 from nzc.teachers import base
-from nzc.types import Floats, Ints, StageLog
+from nzc.types import Floats, Ints, StageLog, Tree
 from nzc.version import __version__
 
 #: The packages whose versions can change a result.
@@ -166,9 +166,7 @@ class RunResult:
         Accuracies are of public rows and of the test split. How many records the groups have is
         private.
         """
-        hidden: dict[str, Any] = dict.fromkeys(
-            ["ledger_trials", "ledger_releases", "ledger_unbounded"]
-        )
+        hidden: Tree = dict.fromkeys(["ledger_trials", "ledger_releases", "ledger_unbounded"])
         hidden["teachers"] = self.teachers | dict.fromkeys(self.teachers.keys() - {"count"})
         if self.data is not None:
             hidden["data"] = {**self.data, "digest": "private"}
@@ -197,7 +195,7 @@ class RunResult:
         delta = self.epsilon.published_delta
         return self.delta if delta is None else delta
 
-    def as_dict(self) -> dict[str, Any]:
+    def as_dict(self) -> Tree:
         """Return the content of result.json: infinite numbers are "inf", `order` is at the top."""
         record = {key: value for key, value in vars(self).items() if key not in _NOT_WRITTEN}
         epsilon = asdict(self.epsilon)

@@ -12,6 +12,8 @@ from inspect import ismethod, signature
 from pathlib import Path
 from typing import Any
 
+from nzc.types import Tree
+
 _INSTALLED = set(map(Path, map(sysconfig.get_path, ("stdlib", "purelib", "platlib"))))
 
 
@@ -83,7 +85,7 @@ def describe(value: Any) -> Any:
     return _named(type(value)) | {"hash": joblib.hash(value)}
 
 
-def _held_by(function: Any) -> dict[str, Any]:
+def _held_by(function: Any) -> Tree:
     """Return what a function takes from its closure, and the object that a method belongs to."""
     cells = getattr(function, "__closure__", None) or ()
     held = [cell.cell_contents for cell in cells if cell.cell_contents is not function]
@@ -92,16 +94,16 @@ def _held_by(function: Any) -> dict[str, Any]:
     return {"holds": describe(held)} if held else {}
 
 
-def _changed_parameters(estimator: Any) -> dict[str, Any]:
+def _changed_parameters(estimator: Any) -> Tree:
     """Return the parameters of a scikit-learn estimator that differ from their defaults."""
-    given: dict[str, Any] = describe(estimator.get_params(deep=False))
+    given: Tree = describe(estimator.get_params(deep=False))
     for name, parameter in signature(type(estimator)).parameters.items():
         if name in given and given[name] == describe(parameter.default):
             del given[name]
     return given
 
 
-def _named(kind: Any) -> dict[str, Any]:
+def _named(kind: Any) -> Tree:
     """Return the name of a class or function, and its source, or the version of its package."""
     name = f"{kind.__module__}.{kind.__qualname__}"
     path = _file(kind.__module__)

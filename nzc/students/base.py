@@ -10,7 +10,7 @@ from nzc import networks
 from nzc.mechanisms import ABSTAIN
 from nzc.settings import Count, Share, checked
 from nzc.training.trainer import TrainerSettings
-from nzc.types import AnyArray, Bools, CurveLog, Floats, Ints
+from nzc.types import AnyArray, Bools, CurveLog, Floats, Ints, Shape
 from nzc.validation import InputError
 
 if TYPE_CHECKING:
@@ -119,7 +119,7 @@ class Student(ABC):
     threshold: Threshold = None
 
     def check(  # noqa: B027
-        self, shape: tuple[int, ...], classes: int, trainer: TrainerSettings
+        self, shape: Shape, classes: int, trainer: TrainerSettings
     ) -> None:
         """Raise InputError where it cannot learn from rows of this shape; by default it can."""
 

@@ -28,7 +28,7 @@ from nzc.training.graph import Graph
 from nzc.training.optimizer import OptimizerSettings
 from nzc.training.trainer import TrainerSettings
 from nzc.training.trial import trial
-from nzc.types import CurveLog
+from nzc.types import CurveLog, Shape
 from nzc.validation import InputError, within
 
 #: How many times a fit logs its curves.
@@ -55,7 +55,7 @@ class StudentConfig(OptimizerSettings, Student):
     augment: Callable[..., Any] | None = None
     unlabelled: CountOrZero = 0
 
-    def check(self, shape: tuple[int, ...], classes: int, trainer: TrainerSettings) -> None:
+    def check(self, shape: Shape, classes: int, trainer: TrainerSettings) -> None:
         trainer.check()
         with within("student"):
             networks.require_fit(self.network, shape, classes, unlabeled=self.unlabelled > 0)
@@ -64,7 +64,7 @@ class StudentConfig(OptimizerSettings, Student):
             except InputError:  # losses of one's own may need more rows
                 self._try_step(shape, classes, batch_size=max(self.batch_size, self.unlabelled))
 
-    def _try_step(self, shape: tuple[int, ...], classes: int, batch_size: int) -> None:
+    def _try_step(self, shape: Shape, classes: int, batch_size: int) -> None:
         """Take a step on made-up rows, in batches of `batch_size` at most.
 
         InputError: the student cannot.

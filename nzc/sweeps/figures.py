@@ -2,7 +2,7 @@
 
 from itertools import cycle
 from pathlib import Path
-from typing import Any, cast
+from typing import cast
 
 import numpy as np
 import pandas
@@ -16,6 +16,7 @@ from nzc.runs.curves import AXES, read_curves
 from nzc.runs.formatting import axis_name, heading, is_share
 from nzc.runs.plots import COSTS, LINES, SIZE, new_figure
 from nzc.sweeps.spec import SweepFigure
+from nzc.types import Tree
 
 _LOG_FROM = 20  # an axis is logarithmic where its values differ by so large a factor
 _DECADES = 10**4  # and has names of 2 and 5, too, up to so large a one
@@ -93,7 +94,7 @@ def draw(axes: Axes, figure: SweepFigure, points: DataFrame) -> None:
 
     Lines of one name, such as curves of several seeds, have one style.
     """
-    drawn: dict[str, Any] = {}
+    drawn: Tree = {}
     if figure.curve is not None:
         drawn = {"markevery": 0.15}
         if figure.curve not in COSTS:
@@ -120,7 +121,7 @@ def draw(axes: Axes, figure: SweepFigure, points: DataFrame) -> None:
             legend.set_bbox_to_anchor((1.05, 1), axes.transAxes)  # with room for marks at the edge
 
 
-def _mark_infinite(axes: Axes, points: DataFrame, edge: Series, style: dict[str, Any]) -> None:
+def _mark_infinite(axes: Axes, points: DataFrame, edge: Series, style: Tree) -> None:
     """Mark points that are infinite in x or y at the edge, beyond all others."""
     for place in points[["x", "y"]].clip(upper=edge, axis=1).to_numpy():
         axes.plot(*place, **style)

@@ -21,6 +21,7 @@ from nzc.runs.layout import (
 )
 from nzc.runs.quantities import NOBODY, protects_nobody
 from nzc.sweeps.spec import SweepRow
+from nzc.types import Tree
 from nzc.validation import masked, masked_tree
 
 if TYPE_CHECKING:
@@ -36,7 +37,7 @@ def write_jobs(folder: Path, jobs: Iterable[Mapping[str, Any]]) -> None:
     (folder / JOBS).write_text(json.dumps(planned), encoding="utf-8")
 
 
-def _planned(folder: Path) -> list[dict[str, Any]]:
+def _planned(folder: Path) -> list[Tree]:
     path = folder / JOBS
     if not path.is_file():
         return []
@@ -91,7 +92,7 @@ def read_jobs(folder: Path, keys: Sequence[str] = ()) -> "DataFrame":
     return DataFrame(records, dtype=object)  # whole numbers stay whole
 
 
-def _result(folder: Path, row: SweepRow, keys: Sequence[str]) -> dict[str, Any]:
+def _result(folder: Path, row: SweepRow, keys: Sequence[str]) -> Tree:
     """Return the result of a job, the paper's values, and settings among `keys`.
 
     In place of an ε that protects nobody stands a text.

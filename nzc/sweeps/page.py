@@ -5,7 +5,6 @@ import shlex
 from base64 import b64encode
 from operator import itemgetter
 from pathlib import Path
-from typing import Any
 
 import pandas
 from jinja2 import StrictUndefined, Template
@@ -19,6 +18,7 @@ from nzc.storage.files import write_private
 from nzc.sweeps.figures import caption_of
 from nzc.sweeps.jobs import job_name
 from nzc.sweeps.table import Sweep
+from nzc.types import Tree
 from nzc.validation import masked
 from nzc.version import __version__
 
@@ -87,7 +87,7 @@ def summarise(
     return masked("\n\n".join(filter(None, lines)))[:_MOST], values, tags
 
 
-def _best(done: list[dict[str, Any]]) -> dict[str, Any] | None:
+def _best(done: list[Tree]) -> Tree | None:
     """Return the job of the highest accuracy; one without a finite ε only where all are without."""
     finite = [job for job in done if math.isfinite(job["epsilon.published"] or math.inf)]
     for key in ("accuracy", "label_accuracy"):

@@ -3,7 +3,6 @@
 import shutil
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -16,7 +15,7 @@ from nzc.storage.predictions import PredictionStore
 from nzc.teachers.sharded import EnsembleSettings, ShardedTeachers, missing
 from nzc.training.trainer import TrainerSettings
 from nzc.training.trial import trial
-from nzc.types import Ints
+from nzc.types import Ints, Tree
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -73,7 +72,7 @@ class Ensemble(EnsembleSettings):
             teacher.set_optimizer(list(teacher.network.parameters()))
             teacher.optimizer.step()
 
-    def stored_request(self, splits: DataSplits, trainer: TrainerSettings) -> dict[str, Any]:
+    def stored_request(self, splits: DataSplits, trainer: TrainerSettings) -> Tree:
         request = super().stored_request(splits, trainer)
         request["precision"] = trainer.precision
         request["device"] = trainer.device_kind

@@ -18,7 +18,7 @@ from nzc.storage.predictions import PredictionStore, load, save
 from nzc.teachers.base import Teachers, VoteHistograms, VoteShape
 from nzc.training.optimizer import OptimizerSettings
 from nzc.training.trainer import TrainerSettings
-from nzc.types import AnyArray, Ints
+from nzc.types import AnyArray, Ints, Tree
 from nzc.validation import whole
 
 
@@ -48,7 +48,7 @@ class ShardedTeachers(Teachers):
     def labels_asked_only(self) -> bool:  # type: ignore[override]
         return self.label == "asked"
 
-    def stored_request(self, splits: DataSplits, trainer: TrainerSettings) -> dict[str, Any]:
+    def stored_request(self, splits: DataSplits, trainer: TrainerSettings) -> Tree:
         """Return what identifies the stored predictions, in JSON types: all that can change one."""
         request = {
             field.name: describe(getattr(self, field.name))

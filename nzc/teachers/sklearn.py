@@ -44,8 +44,11 @@ class Sklearn(ShardedTeachers):
         is_classifier = hasattr(self.estimator, "predict")
         if not is_classifier or isinstance(self.estimator, (type, RegressorMixin)):
             name = getattr(self.estimator, "__name__", type(self.estimator).__name__)
-            allowed = "must be a classifier, an object with the methods fit and predict"
-            raise InputError("estimator", name, allowed)
+            raise InputError(
+                "estimator",
+                name,
+                "must be a classifier, an object with the methods fit and predict",
+            )
         return super().check(splits)
 
     def teach_shards(
@@ -111,8 +114,11 @@ def _teach(estimator: Any, x: AnyArray, y: Ints, public: AnyArray, seed: int, te
         why = type(error).__name__
         if why == "InvalidParameterError":  # others may quote private values
             why = in_a_line(error)
-        allowed = f"must be able to learn from the {len(y)} records of teacher {teacher} ({why})"
-        raise InputError("teachers.estimator", type(estimator).__name__, allowed) from error
+        raise InputError(
+            "teachers.estimator",
+            type(estimator).__name__,
+            f"must be able to learn from the {len(y)} records of teacher {teacher} ({why})",
+        ) from error
     return np.asarray(classes[predicted.reshape(-1)])
 
 

@@ -128,8 +128,11 @@ def require_total(noise: Noise, log_p: Floats, copies: Floats | None = None) -> 
     total = np.exp(logsumexp(log_p, axis=-1, b=copies))
     wrong = total[~(np.abs(total - 1) < 1e-9)]
     if wrong.size:
-        allowed = f"must have a law that sums to one; at some votes it sums to {wrong[0]:.6g}"
-        raise InputError("noise", noise, allowed)
+        raise InputError(
+            "noise",
+            noise,
+            f"must have a law that sums to one; at some votes it sums to {wrong[0]:.6g}",
+        )
 
 
 def complete(log_p: Floats, copies: OneOrMore = 1.0) -> Floats:
