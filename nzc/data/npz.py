@@ -85,11 +85,11 @@ class Npz(Dataset):
         prepare = preparation or np.asarray
         say(*warnings)
         if isinstance(x, FileRows):
-            private_x: AnyArray | FileRows = FileRows(x.file, x.stored, private, prepare)
+            records = Records(FileRows(x.file, x.stored, private, prepare), y[private])
         else:
-            private_x = prepare(x[private])
+            records = Records(prepare(x[private]), y[private])
         return DataSplits(
-            Records(private_x, y[private]),
+            records,
             Split(prepare(stored), y[public]),
             Split(prepare(x[test]), y[test]),
             self.classes or classes,
@@ -128,8 +128,10 @@ class Npz(Dataset):
         if grouped and self.unit != "record":
             return Units(names["group"][private], grouped_by="array `group`", budgets=budgets)
         if grouped:
-            teachers = "rows of one group go to several teachers"
-            say(f"dataset.unit=record: {teachers}, so ε protects a record, not a group")
+            say(
+                "dataset.unit=record: rows of one group go to several teachers, "
+                "so ε protects a record, not a group"
+            )
         keys = None
         if "id" in names:
             keys = names["id"][private]
@@ -150,8 +152,10 @@ class Npz(Dataset):
             if self.range is not None:
                 return pixels, ()
             if pixels.dtype != np.uint8:
-                images = "x has images: all public values are from 0 (black) to 1 (white)"
-                say(f"{images}; if they are features, save x.reshape(len(x), -1)")
+                say(
+                    "x has images: all public values are from 0 (black) to 1 (white); "
+                    "if they are features, save x.reshape(len(x), -1)"
+                )
             return pixels, few_levels(pixels(public))
         if self.range is not None:
             shape = list(public.shape[1:])
@@ -164,13 +168,16 @@ class Npz(Dataset):
         standardizer = Standardizer.fit(public)
         warnings = []
         if has_shape_of_images(public):
-            read = "x is read as features, although it has the shape of images"
-            wanted = "save images as uint8, or as numbers from 0 to 1"
-            warnings.append(f"{read}: {wanted}, or {TYPE_RANGE}")
-        far = np.flatnonzero(standardizer.limit < LIMIT).tolist()
+            warnings.append(
+                "x is read as features, although it has the shape of images: "
+                f"save images as uint8, or as numbers from 0 to 1, or {TYPE_RANGE}"
+            )
+        far = (standardizer.limit < LIMIT).sum()
         if far:
-            found = f"public values of the features {far[:5]} of x are far from all others"
-            warnings.append(f"{found}: they are cut at ±{CUT:g} deviations")
+            warnings.append(
+                f"{far:,} features of x have public values far from all others: "
+                f"they are cut at ±{CUT:g} deviations"
+            )
         return standardizer, tuple(warnings)
 
 
@@ -189,17 +196,23 @@ def _of_arrays(arrays: Mapping[str, Any]) -> Iterator[str]:
     """Yield what is wrong with arrays: names, shapes and types, missing values, and labels."""
     absent = sorted({"x", "y"} - arrays.keys())
     if absent:
-        files = "the arrays x and y of an .npz file, or x.npy and y.npy"
-        yield f"must hold {files}; {' and '.join(absent)} is missing"
+        yield (
+            "must hold the arrays x and y of an .npz file, or x.npy and y.npy; "
+            f"{' and '.join(absent)} is missing"
+        )
     shape = arrays["x"].shape
     if len(shape) < 2 or not prod(shape):
-        allowed = "it must be [rows, features], or images [rows, height, width]"
-        yield f"x has the shape {list(shape)}; {allowed}"
+        yield (
+            f"x has the shape {list(shape)}; "
+            "it must be [rows, features], or images [rows, height, width]"
+        )
     for name, array in arrays.items():
         kinds, remedy = _TYPES[name]
         if name != "x" and array.shape != shape[:1]:
-            allowed = f"there must be one {name} per row, [{shape[0]}]"
-            yield f"{name} has the shape {list(array.shape)}; {allowed}"
+            yield (
+                f"{name} has the shape {list(array.shape)}; "
+                f"there must be one {name} per row, [{shape[0]}]"
+            )
         if array.dtype.kind not in kinds:
             found = "text" if array.dtype.kind == "U" else array.dtype
             yield f"{name} is {found}; save {remedy}"
@@ -209,8 +222,10 @@ def _of_arrays(arrays: Mapping[str, Any]) -> Iterator[str]:
     for name in arrays.keys() & {"group", "id"}:
         missing = np.isin(texts_of(arrays[name]), _MISSING).sum()
         if missing:
-            remedy = "give each of these rows a name of its own, or leave them out"
-            yield f"{name} has {missing:,} missing values; {remedy}"
+            yield (
+                f"{name} has {missing:,} missing values; "
+                "give each of these rows a name of its own, or leave them out"
+            )
     yield from _of_labels(arrays)
 
 
@@ -222,8 +237,12 @@ def _of_labels(arrays: Mapping[str, Any]) -> Iterator[str]:
         yield "y must be classes 0, 1, …; -1 marks a public row of unknown class"
     unknown = y == UNKNOWN
     if (role[unknown] != "public").any():
-        allowed = "only public rows, by their role, may be of unknown class"
-        yield f"y is -1 in {unknown.sum():,} rows; {allowed}"
+        yield (
+            f"y is -1 in {unknown.sum():,} rows; "
+            "only public rows, by their role, may be of unknown class"
+        )
     if "role" in arrays and not (np.isin(role, SPLITS).all() and (role == "public").any()):
-        public = "some rows public: teachers label them, the student learns from them"
-        yield f"role must be {', '.join(SPLITS)}, and {public}"
+        yield (
+            f"role must be {', '.join(SPLITS)}, and some rows public: "
+            "teachers label them, the student learns from them"
+        )

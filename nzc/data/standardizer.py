@@ -97,4 +97,4 @@ def _far_above(values: Floats) -> Bools:
     gaps = np.where(often & (unique != 0), _GAP_OF_CODE, _GAP)[first + half :]
     ends = distances[1:] > gaps[1:] * distances[:-1]
     far = values > upper[np.append(ends, True).argmax()]
-    return far & (2 * far.sum() <= len(values))
+    return far & (far.mean() <= 0.5)

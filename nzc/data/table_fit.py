@@ -231,10 +231,10 @@ def _strange(values: Series, column: Column, missing: Sequence[str]) -> Iterator
     far = np.isnan(near_values(numbers)) > np.isnan(numbers)
     if far.any():
         codes = different(values[far])[1][:_CODES].tolist()
-        rows = f"{far.sum():,} of {len(values):,} public rows"
         listed = json.dumps([*missing, *codes], ensure_ascii=False)
         yield (
-            f"{column.name} has values far from all others, {', '.join(codes)}, in {rows}: "
+            f"{column.name} has values far from all others, {', '.join(codes)}, "
+            f"in {far.sum():,} of {len(values):,} public rows: "
             f"they are cut at ±{LIMIT:g} deviations; if they stand for a missing value, "
             f"type {shlex.quote(f'dataset.missing={listed}')}"
         )
@@ -246,15 +246,19 @@ def _doubts(values: Series) -> Iterator[str]:
     guess = _guess(values)
     if guess.unclear:
         kinds = " or ".join(typed(name, reading.typed) for reading in guess.readings)
-        found = f"{guess.unclear:,} of {len(values):,} public values can be read in two ways"
-        yield f"{name} is not used, because {found}: type {kinds}"
+        yield (
+            f"{name} is not used, because {guess.unclear:,} of {len(values):,} public values "
+            f"can be read in two ways: type {kinds}"
+        )
     elif guess.nearly:
         reading = guess.readings[0]
-        found = f"{guess.wrong:,} of {len(values):,} public values are no {plural(*reading)}"
         advice = f"type {typed(name, reading.typed)} to take such values as missing"
         if guess.others.str.match("[^#]*[0-9]").any():  # Excel has #DIV/0!
             advice = f"write them alike in all files, or type {typed(name, CATEGORY)}"
-        yield f"{name} is not used as a {reading.kind}, because {found}; {advice}"
+        yield (
+            f"{name} is not used as a {reading.kind}, because {guess.wrong:,} of {len(values):,} "
+            f"public values are no {plural(*reading)}; {advice}"
+        )
 
 
 def _fit(values: Series, kind: str | None, categories: int) -> Column:
@@ -279,7 +283,6 @@ def _measures(values: Series, reading: Reading, given: bool) -> Column:
     allowed = max(1, len(values) / 2) if given else 0
     measures = measured(values, *reading, allowed)
     numbers = measures[:, 0]
-    missing = np.isnan(numbers)
     if reading.kind == NUMBER and not given:
         digits = Series(written(values)).dropna().str.count("[0-9]")
         alike = digits.min() == digits.max() >= 6  # as those of phone numbers
@@ -296,7 +299,7 @@ def _measures(values: Series, reading: Reading, given: bool) -> Column:
         parts,
         mean.tolist(),
         spread.tolist(),
-        missing=bool(missing.any()),
+        missing=bool(np.isnan(numbers).any()),
         given=given,
     )
 
@@ -321,8 +324,13 @@ def _category(values: Series, categories: int, given: bool, guess: Guess) -> Col
             raise _Unused("nearly every value differs")
     by_frequency = sorted(counts, key=lambda value: (-counts[value], str(value)))
     other = len(by_frequency) > categories
-    named = by_frequency[: categories - other]
-    return Column(str(values.name), CATEGORY, values=named, other=other, given=given)
+    return Column(
+        str(values.name),
+        CATEGORY,
+        values=by_frequency[: categories - other],
+        other=other,
+        given=given,
+    )
 
 
 def _text(values: Series, given: bool) -> Column:
@@ -384,8 +392,8 @@ def _check_no_names(column: Floats | Series) -> None:
         return
     if isinstance(column, np.ndarray):
         numbers = np.sort(counts.index)
-        are_years = _YEARS[0] <= numbers[0] and numbers[-1] <= _YEARS[1]
-        if are_years or (numbers != np.floor(numbers)).any():
+        are_years = _YEARS[0] <= numbers[0] <= numbers[-1] <= _YEARS[1]
+        if are_years or (numbers % 1).any():
             return
         gaps = np.diff(numbers)
         many = values == rows or values > max(1000, rows / 2)
@@ -469,7 +477,7 @@ def _fitting(readings: Sequence[Reading], sample: Series) -> list[Reading]:
 
 def _notation(texts: Series, rows: Ints, mark: str) -> str:
     """Return how 1234.5 is written in most rows, by the currency before and the unit behind it."""
-    ends: Counter[tuple[str, str]] = Counter()
+    ends = Counter[tuple[str, str]]()
     for text, count in zip(texts[:_SAMPLE], rows, strict=False):
         parts = number_parts(text)
         if parts is not None:

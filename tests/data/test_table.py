@@ -353,7 +353,7 @@ def _cells(template: str, rows: int) -> list[str]:
         ("ໝໍ ໃຈດີ ພະຍາບານ ລໍຖ້າ ດົນ ຫ້ອງ ສະອາດ ເຈັບ ຫົວ ກັບບ້ານ", "", True),
         ("គ្រូពេទ្យ ល្អ ណាស់ រង់ចាំ យូរ បន្ទប់ ស្អាត ឈឺ ក្បាល", "", True),
         ("ဆရာဝန် ကောင်း တယ် စောင့် ကြာ အခန်း သန့်ရှင်း ခေါင်း", "", True),
-        ("用 Python 写 code 然后 deploy 到 server 今天 很 快", "", True),
+        ("我们用 Python 写了 code 然后 deploy 到了 server 今天 非常 快速", "", True),
         ("의사가 친절하고 병원이 깨끗하다 오래 기다렸다 환자", " ", True),
         ("डॉक्टर अच्छे अस्पताल साफ इंतजार मरीज दर्द घर", " ", True),
         ("Fever since the Übelkeit, day went home 12 pain (left)", " ", True),
@@ -362,7 +362,7 @@ def _cells(template: str, rows: int) -> list[str]:
     ],
 )
 def test_text_is_found_in_every_script(words: str, joint: str, is_text: bool) -> None:
-    chosen = default_rng(0).choice(words.split(), (500, 9 if is_text else 3))
+    chosen = default_rng(0).choice(words.split(), (500, 7 if is_text else 3))
     public = pd.DataFrame(
         {"column": [joint.join(row) for row in chosen], "age": np.arange(500) % 70}
     )
