@@ -28,6 +28,7 @@ from hydra._internal.core_plugins import file_config_source
 from mlflow import MlflowClient
 from mlflow.entities import Run
 from omegaconf import OmegaConf
+from pytest import CaptureFixture, MonkeyPatch, TempPathFactory
 
 from nzc.app.main import main
 from nzc.labeling import randomness, run_ledger
@@ -95,13 +96,13 @@ def _files_of_hydra_are_parsed_once() -> Iterator[None]:
             parsed[key] = pickle.dumps(OmegaConf.load(file))
         return pickle.loads(parsed[key])
 
-    with pytest.MonkeyPatch.context() as patch:
+    with MonkeyPatch.context() as patch:
         patch.setattr(file_config_source, "OmegaConf", SimpleNamespace(load=load))
         yield
 
 
 @pytest.fixture(autouse=True)
-def fixed_entropy(monkeypatch: pytest.MonkeyPatch) -> None:
+def fixed_entropy(monkeypatch: MonkeyPatch) -> None:
     """Keys, nonces and generators of libraries follow from a seed: tests draw the same noise.
 
     A generator that nzc or a test forgot to seed is an error.
@@ -122,7 +123,7 @@ def fixed_entropy(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture(scope="session")
-def database(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def database(tmp_path_factory: TempPathFactory) -> Path:
     """MLflow's database before the first run: it takes seconds to make."""
     path = tmp_path_factory.mktemp("database") / "mlflow.db"
     mlflow.create_database(path)
@@ -130,7 +131,7 @@ def database(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def command(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> Command:
+def command(monkeypatch: MonkeyPatch, capfd: CaptureFixture[str]) -> Command:
     """Run `nzc ARGUMENTS`: exit code, output, errors."""
     monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)  # MLflow sets it in this process, too
 
@@ -143,14 +144,14 @@ def command(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) 
 
 
 @pytest.fixture
-def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def here(tmp_path: Path, monkeypatch: MonkeyPatch) -> Path:
     """An empty folder, which is the working directory."""
     monkeypatch.chdir(tmp_path)
     return tmp_path
 
 
 @pytest.fixture
-def nzc(here: Path, monkeypatch: pytest.MonkeyPatch, command: Command, database: Path) -> Nzc:
+def nzc(here: Path, monkeypatch: MonkeyPatch, command: Command, database: Path) -> Nzc:
     """Run `nzc ARGUMENTS` in an empty folder, silent, untracked and without figures unless said.
 
     It must end with exit code `code`.

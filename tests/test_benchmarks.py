@@ -8,11 +8,12 @@ from typing import Any
 
 import pytest
 from conftest import parametrize
+from pytest import MonkeyPatch
 
 
 @pytest.mark.usefixtures("one_thread")
 @parametrize("part", ["machine", "agree"])
-def test_the_gpu_benchmark_runs(part: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_gpu_benchmark_runs(part: str, monkeypatch: MonkeyPatch) -> None:
     monkeypatch.syspath_prepend(str(Path(__file__).parents[1] / "benchmarks"))
     monkeypatch.setattr(os, "setsid", lambda: None)
     sent: list[Any] = []

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from conftest import VOTES, Nzc, parametrize
 from hydra.core.override_parser.overrides_parser import OverridesParser
+from pytest import MonkeyPatch
 
 import nzc as library
 from nzc.app.config import GROUPS, HOME, compose_run
@@ -58,7 +59,7 @@ def _first_value(word: str) -> str:
     return f"{override.get_key_element()}={next(iter(override.sweep_string_iterator()))}"
 
 
-def test_every_command_composes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_every_command_composes(tmp_path: Path, monkeypatch: MonkeyPatch) -> None:
     """Settings of all commands that choose the same options are composed together."""
     monkeypatch.chdir(tmp_path)
     settings: dict[str, dict[str, str]] = {}
@@ -80,7 +81,7 @@ def test_every_command_composes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
 
 
 @parametrize("page", PAGES, ids=lambda page: page.name)
-def test_the_code_runs(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_code_runs(page: Path, tmp_path: Path, monkeypatch: MonkeyPatch) -> None:
     """Runs and sweeps are composed, and made of stored votes."""
     monkeypatch.chdir(tmp_path)
     votes = np.random.default_rng(0).multinomial(250, [0.82, *[0.02] * 9], 20)
@@ -173,7 +174,7 @@ SHORTER = {
 
 
 @parametrize("name", ["label", pytest.param("library", marks=pytest.mark.slow)])
-def test_the_notebook_runs(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_notebook_runs(name: str, tmp_path: Path, monkeypatch: MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     long, short, left = SHORTER[name]
     cells = json.loads((HOME / "docs" / "notebooks" / f"{name}.ipynb").read_text())["cells"]

@@ -5,14 +5,14 @@ digits of ten).
 import json
 from pathlib import Path
 
-import pytest
 from conftest import Command, parametrize
 from golden.runs import FOLDER, RUNS, differences, prepare, results
+from pytest import MonkeyPatch
 
 
 @parametrize("name", ["votes"])  # it trains no network: equal on every machine
 def test_a_golden_run_is_unchanged(
-    name: str, command: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    name: str, command: Command, tmp_path: Path, monkeypatch: MonkeyPatch
 ) -> None:
     prepare(tmp_path)
     monkeypatch.chdir(tmp_path)

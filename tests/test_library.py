@@ -23,6 +23,7 @@ from hydra.core.override_parser.overrides_parser import OverridesParser
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from omegaconf.basecontainer import BaseContainer
+from pytest import CaptureFixture, approx, raises
 
 import nzc
 from nzc.app.library import as_overrides
@@ -165,7 +166,7 @@ def test_every_public_name_exists_and_has_a_docstring() -> None:
     assert {*nzc.__all__} <= {*dir(nzc)}
     for name in nzc.__all__:
         assert getattr(nzc, name).__doc__, name
-    with pytest.raises(AttributeError, match="no attribute 'Nothing'"):
+    with raises(AttributeError, match="no attribute 'Nothing'"):
         nzc.Nothing  # noqa: B018
     assert (Path(nzc.__file__).parent / "py.typed").is_file()
 
@@ -190,7 +191,7 @@ def test_lists_are_votes_and_costs_add() -> None:
 @parametrize("build", [nzc.LNMax, nzc.Gumbel, nzc.PermuteAndFlip, nzc.Counts])
 def test_pure_noise_has_an_epsilon_at_a_delta_of_0(build: Any) -> None:
     gamma = nzc.calibrate(build, 1, 0, np.int8(10))
-    assert gamma == pytest.approx(1 / 20)
+    assert gamma == approx(1 / 20)
     assert build(gamma).promise(10, 10).delta(1).data_independent == 0
 
 
@@ -213,7 +214,7 @@ def test_numbers_and_seeds_of_other_types_are_pythons_own(number: Any) -> None:
     ],
 )
 def test_a_class_in_place_of_its_object_and_no_generator_are_refused(use: Any, says: str) -> None:
-    with pytest.raises(InputError, match=says):
+    with raises(InputError, match=says):
         use()
 
 
@@ -229,7 +230,7 @@ def test_a_class_in_place_of_its_object_and_no_generator_are_refused(use: Any, s
 )
 @parametrize(("use", "argument"), [("release", np.random.default_rng(0)), ("cost", [0])])
 def test_wrong_votes_are_refused(votes: Any, says: str, use: str, argument: object) -> None:
-    with pytest.raises(InputError, match=f"votes=.*{says}"):
+    with raises(InputError, match=f"votes=.*{says}"):
         getattr(nzc.GNMax(40), use)(votes, argument)
 
 
@@ -244,13 +245,13 @@ def test_wrong_votes_are_refused(votes: Any, says: str, use: str, argument: obje
     ],
 )
 def test_a_delta_outside_0_to_1_is_refused(delta: object, use: Any, here: Path) -> None:
-    with pytest.raises(InputError, match=r"delta=.*strictly between 0 and 1"):
+    with raises(InputError, match=r"delta=.*strictly between 0 and 1"):
         use(delta=delta)
 
 
 @parametrize("labels", [[0, 0], [0, 0, 3], [0, 0, -1], [0, 0, 0.5], [0, 0, np.nan], ["a"] * 3])
 def test_wrong_labels_are_refused(labels: Any) -> None:
-    with pytest.raises(InputError, match="labels="):
+    with raises(InputError, match="labels="):
         nzc.GNMax(5).cost(VOTES, labels)
 
 
@@ -274,7 +275,7 @@ def test_no_noise_that_is_found_costs_more_than_was_asked(build: Any, rough: boo
         noise = nzc.calibrate(build, epsilon, 1e-5, 7, rough=rough)
         found = build(noise)
         assert found.worst_case_epsilon(7, 1e-5, rough) <= epsilon
-        assert found.scale == pytest.approx(min(7 / epsilon, 4.0 if rough else 3.0), rel=1e-3)
+        assert found.scale == approx(min(7 / epsilon, 4.0 if rough else 3.0), rel=1e-3)
 
 
 def _state() -> list[object]:
@@ -333,7 +334,7 @@ def test_a_run_from_python_leaves_no_state_behind(here: Path) -> None:
 
 @pytest.mark.usefixtures("nzc")
 def test_a_sweep_from_python_is_that_of_the_command(
-    histograms: Path, capfd: pytest.CaptureFixture[str]
+    histograms: Path, capfd: CaptureFixture[str]
 ) -> None:
     own = {"dataset": None, "student": None, "teachers": "votes", "teachers.path": histograms}
     _own_aggregator(sigma=5)
@@ -353,7 +354,7 @@ def test_a_sweep_from_python_is_that_of_the_command(
     assert "from 1 to 40" in jobs["failure"][1]
     assert "(sigma=5)" in jobs["mechanism"][0]
     assert capfd.readouterr().out == ""
-    with pytest.raises(InputError, match="sigm=1: must be one of the keys of aggregator"):
+    with raises(InputError, match="sigm=1: must be one of the keys of aggregator"):
         nzc.sweep(own, aggregator={"sigm": [1, 2]})
 
 
@@ -400,7 +401,7 @@ def test_settings_are_flat_but_for_objects_of_a_group() -> None:
     ],
 )
 def test_a_run_from_python_refuses_wrong_input(overrides: Any, says: str, here: Path) -> None:
-    with pytest.raises(InputError, match=says):
+    with raises(InputError, match=says):
         nzc.run(overrides)
     assert not GlobalHydra.instance().is_initialized()
     assert not list(here.iterdir())

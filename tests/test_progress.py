@@ -2,13 +2,13 @@
 
 import time
 
-import pytest
+from pytest import CaptureFixture, MonkeyPatch
 
 from nzc import progress
 
 
 def test_a_long_stage_says_how_far_it_is(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    capsys: CaptureFixture[str], monkeypatch: MonkeyPatch
 ) -> None:
     monkeypatch.setattr(progress, "EVERY", 0.05)
     with progress.Bar(True) as bar:

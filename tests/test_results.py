@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 from conftest import VOTES, Nzc, parametrize
+from pytest import MonkeyPatch, raises
 
 from nzc.app.config import HOME
 from nzc.validation import InputError
@@ -43,7 +44,7 @@ Of NZC <!--= mine: NZC: label_accuracy -->0 %<!--/--> are right.
 
 
 @pytest.fixture
-def results(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
+def results(tmp_path: Path, monkeypatch: MonkeyPatch) -> Iterator[Any]:
     """docs/results.py of a copy of the pages and their evidence."""
     shutil.copytree(HOME / "docs", tmp_path / "docs")
     shutil.copy(HOME / "README.md", tmp_path)
@@ -90,13 +91,11 @@ def test_a_changed_digit_of_a_page_is_found_and_mended(
 @parametrize("file", ["first_run.csv", "run.txt"])
 def test_a_changed_digit_of_evidence_is_found(results: Any, file: str) -> None:
     _change(results.EVIDENCE / file, r"(?s).*\d")
-    with pytest.raises(InputError, match="changed by hand"):
+    with raises(InputError, match="changed by hand"):
         list(results.differences())
 
 
-def test_a_sweep_leaves_its_evidence(
-    results: Any, nzc: Nzc, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_sweep_leaves_its_evidence(results: Any, nzc: Nzc, monkeypatch: MonkeyPatch) -> None:
     """Its table is made of the file; ε that are released again are equal, and others are found."""
     monkeypatch.setenv("NZC_DATA", str(Path.cwd()))
     monkeypatch.setattr(results, "_code_of", lambda commit: "then")

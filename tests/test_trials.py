@@ -10,6 +10,7 @@ from types import ModuleType
 import numpy as np
 import pytest
 from conftest import parametrize
+from pytest import MonkeyPatch, approx
 from scipy.stats import norm
 
 FPR = 0.01
@@ -18,7 +19,7 @@ TRIALS = Path(__file__).parents[1] / "trials"
 
 @pytest.fixture(scope="module")
 def attacks() -> Iterator[ModuleType]:
-    with pytest.MonkeyPatch.context() as patch:
+    with MonkeyPatch.context() as patch:
         patch.syspath_prepend(str(TRIALS))
         yield import_module("membership")
 
@@ -40,7 +41,7 @@ def test_lira_is_the_likelihood_ratio(attacks: ModuleType, distance: float) -> N
     scores, member = worlds(distance, rng)
     measured = attacks.measure(attacks.lira(scores, member), member, FPR, rng, resamples=40)
     known = [norm.cdf(distance / 2**0.5), norm.sf(norm.isf(FPR) - distance), norm.cdf(distance / 2)]
-    assert [share.value for share in measured] == pytest.approx(known, abs=0.015)
+    assert [share.value for share in measured] == approx(known, abs=0.015)
     if distance:
         assert all(share.low < share.value < share.high for share in measured)
         assert (

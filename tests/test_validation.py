@@ -3,11 +3,11 @@
 import pickle
 from typing import Any
 
-import pytest
 from conftest import parametrize
 from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import TypeAdapter, ValidationError
+from pytest import raises
 
 from nzc import settings
 from nzc.validation import InputError, from_pydantic, in_a_line, masked, masked_tree
@@ -53,7 +53,7 @@ def test_ranges_are_enforced_by_annotations(kind: Any, good: list[Any], bad: lis
     adapter: TypeAdapter[Any] = TypeAdapter(kind)
     assert [adapter.validate_python(value) for value in good] == [float(value) for value in good]
     for value in bad:
-        with pytest.raises(ValidationError) as error:
+        with raises(ValidationError) as error:
             adapter.validate_python(value)
         assert str(from_pydantic(error.value, "group.key")).startswith("group.key=")
         assert ": must be " in str(from_pydantic(error.value, "group.key"))

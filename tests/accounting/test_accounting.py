@@ -4,6 +4,7 @@ import numpy as np
 import presets
 import pytest
 from conftest import FILE, Command, Nzc, parametrize
+from pytest import approx
 
 from nzc.accounting.cost import cost_curve
 from nzc.accounting.rdp import to_epsilon
@@ -52,7 +53,7 @@ def test_every_point_of_the_curve_is_a_shorter_run(name: str) -> None:
         }
         shorter = {key: epsilon for key, epsilon in shorter.items() if epsilon is not None}
         found = {key: values[point] for key, values in curves.items()}
-        assert found == pytest.approx(shorter, rel=0.02)  # a run looks beyond the grid of orders
+        assert found == approx(shorter, rel=0.02)  # a run looks beyond the grid of orders
 
 
 def test_a_budget_is_never_passed(nzc: Nzc) -> None:

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from conftest import parametrize
 from numpy.random import default_rng
+from pytest import raises
 from scipy.stats import binom, norm
 
 import nzc
@@ -50,7 +51,7 @@ def test_a_sampler_with_less_noise_than_is_charged_fails_loudly(monkeypatch):
     monkeypatch.setattr(
         nzc.GaussianNoise, "sample", lambda self, shape, rng: rng.normal(scale=40 / 3, size=shape)
     )
-    with pytest.raises(Contradiction, match=r"epsilon\.data_independent="):
+    with raises(Contradiction, match=r"epsilon\.data_independent="):
         nzc.audit(nzc.GNMax(40), 250, 2, 100, rng=default_rng(4))
 
 

@@ -5,8 +5,8 @@ test_sanitised has them by mpmath and by enumeration.
 
 import brute
 import numpy as np
-import pytest
 from conftest import parametrize, published_votes
+from pytest import approx
 
 from nzc.accounting.data_dependent import (
     DataDependentBound,
@@ -50,8 +50,8 @@ def test_2018_numbers() -> None:
     """
     votes = published_votes("svhn", 10_000)
     mechanism = Confident(300, 200, 40)
-    assert _by_paper(mechanism, votes, 1e-6) == pytest.approx(5.36, abs=0.005)
-    assert np.exp(mechanism.screen.log_answer(votes, None)[0]).sum() == pytest.approx(3499, abs=1)
+    assert _by_paper(mechanism, votes, 1e-6) == approx(5.36, abs=0.005)
+    assert np.exp(mechanism.screen.log_answer(votes, None)[0]).sum() == approx(3499, abs=1)
 
 
 def _by_paper(mechanism: NoisyArgmax, votes: np.ndarray, delta: float) -> float:
@@ -70,8 +70,8 @@ def test_2018_orders(
     def total(orders: np.ndarray) -> np.ndarray:
         return cost(orders).sum(axis=0)
 
-    assert brute.mironov(total, delta) == pytest.approx(by_mironov, rel=1e-3)
-    assert to_epsilon(total, delta)[0] == pytest.approx(by_cks, rel=1e-3)
+    assert brute.mironov(total, delta) == approx(by_mironov, rel=1e-3)
+    assert to_epsilon(total, delta)[0] == approx(by_cks, rel=1e-3)
 
 
 @parametrize(
@@ -90,9 +90,9 @@ def test_bounds_hold_where_their_conditions_fail(bound: DataDependentBound) -> N
 
 
 def test_nzc_claim() -> None:
-    assert LaplaceNoise(1e-10).claimed(9000, 1e-5) == pytest.approx(9.1e-8, rel=0.01)
-    assert LaplaceNoise(0.5).claimed(1, np.exp(-1)) == pytest.approx(1 + np.sqrt(2))
-    assert GaussianNoise(1.0).claimed(1, np.exp(-1)) == pytest.approx(3)
+    assert LaplaceNoise(1e-10).claimed(9000, 1e-5) == approx(9.1e-8, rel=0.01)
+    assert LaplaceNoise(0.5).claimed(1, np.exp(-1)) == approx(1 + np.sqrt(2))
+    assert GaussianNoise(1.0).claimed(1, np.exp(-1)) == approx(3)
     votes = np.array([[5, 3]])
     epsilon = NZC(1e100, 1e-10).cost(votes, np.zeros(1, int)).epsilon(1e-5)
     assert epsilon.paper == epsilon.claimed == LaplaceNoise(1e-10).claimed(1, 1e-5)

@@ -7,6 +7,7 @@ import pytest
 from brute import FLOOR, GRID
 from conftest import parametrize, published_votes
 from numpy.testing import assert_allclose
+from pytest import approx
 
 import nzc
 from nzc.accounting.exact import IMPOSSIBLE
@@ -52,7 +53,7 @@ def test_brute_force_agrees_from_below(name, count, seed, most):
 def test_published_votes(name, rows, mechanism, delta, epsilon):
     """The exact rows of reference/epsilon.yaml: the first rows of the votes, by CKS conversion."""
     cost = mechanism.cost(published_votes(name, rows), np.zeros(rows, dtype=int))
-    assert to_epsilon(cost.rdp, delta)[0] == pytest.approx(epsilon, rel=0.005)
+    assert to_epsilon(cost.rdp, delta)[0] == approx(epsilon, rel=0.005)
 
 
 @parametrize(

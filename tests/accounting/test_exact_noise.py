@@ -6,9 +6,9 @@ from typing import Any
 import mpmath
 import numpy as np
 import presets
-import pytest
 from conftest import parametrize
 from numpy.random import default_rng
+from pytest import approx
 from scipy import stats
 
 import nzc
@@ -204,7 +204,7 @@ def test_the_sanitised_bound_has_its_noise_and_its_grid() -> None:
         (2**52, [2**1024 - 1], Fraction(1, 2**60), 1),
         (2**52 - 1, [2**1023], Fraction(1, 2**60), 0),
         # The upper quartile, very many steps away; then beyond all steps, above and below.
-        (3 * 2**51, [0], Fraction(10) ** 15, pytest.approx(stats.norm.ppf(0.75) * 1e15)),
+        (3 * 2**51, [0], Fraction(10) ** 15, approx(stats.norm.ppf(0.75) * 1e15)),
         (3 * 2**51, [], Fraction(10) ** 200, 2**53),
         (2**51, [], Fraction(10) ** 200, -(2**53)),
     ],

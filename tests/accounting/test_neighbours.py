@@ -4,10 +4,10 @@ from itertools import combinations_with_replacement, permutations, product
 
 import brute
 import numpy as np
-import pytest
 from brute import FLOOR, GRID, leak
 from conftest import parametrize
 from numpy.testing import assert_allclose, assert_array_equal
+from pytest import approx, raises
 from scipy.special import logsumexp
 from scipy.stats import laplace, norm
 
@@ -117,13 +117,13 @@ def test_own_cells_cost_the_same_however_many_rows_are_asked(asked):
         return mechanism.between(adjacency).promise(asked, asked).published(1e-5)
 
     for mechanism in (nzc.Gumbel(0.1), nzc.LNMax(0.1), nzc.Counts(0.1)):
-        assert price(mechanism, ONE) == (pytest.approx(0.2, rel=1e-12), 0)
-        assert price(mechanism, LABELS) == (pytest.approx(0.2), 0)
-        assert price(mechanism, OwnCells(3))[0] == pytest.approx(0.6)
+        assert price(mechanism, ONE) == (approx(0.2, rel=1e-12), 0)
+        assert price(mechanism, LABELS) == (approx(0.2), 0)
+        assert price(mechanism, OwnCells(3))[0] == approx(0.6)
     epsilon = gaussian(np.sqrt(2) / 5, 1e-5)  # a mean shift of √2/σ
-    assert price(nzc.GNMax(5), ONE) == (pytest.approx(epsilon), 1e-5)
+    assert price(nzc.GNMax(5), ONE) == (approx(epsilon), 1e-5)
     gamma = nzc.calibrate(lambda gamma: nzc.Counts(gamma).between(ONE), 0.25, 1e-5, asked)
-    assert gamma == pytest.approx(0.125)
+    assert gamma == approx(0.125)
 
 
 @parametrize(
@@ -168,13 +168,13 @@ class Crowd(ThresholdScreen):
     ids=repr,
 )
 def test_a_screen_without_a_price_is_refused(mechanism, adjacency):
-    with pytest.raises(nzc.InputError):
+    with raises(nzc.InputError):
         mechanism.between(adjacency)
 
 
 @parametrize(("adjacency", "records"), [(OwnCells, 0), (OwnLabels, 2)])
 def test_records_of_a_cell(adjacency, records):
-    with pytest.raises(nzc.InputError, match=rf"^per_group={records}: "):
+    with raises(nzc.InputError, match=rf"^per_group={records}: "):
         adjacency(records)
 
 
@@ -252,8 +252,8 @@ def test_a_teacher_that_abstains_casts_no_vote():
     assert_array_equal(votes, [[2, 0, 1], [0, 2, 0], [0, 0, 0]])
     plain = nzc.GNMax(2)
     for mechanism in (plain, plain.between(nzc.Abstentions(2))):
-        with pytest.raises(nzc.InputError):
+        with raises(nzc.InputError):
             mechanism.cost(votes, [0, 1, 0])
     for wrong in ([[-2, 0]], [[0, 3]]):
-        with pytest.raises(nzc.InputError, match=r"^predictions="):
+        with raises(nzc.InputError, match=r"^predictions="):
             nzc.count_votes(wrong, 3)

@@ -3,9 +3,9 @@
 from functools import partial
 
 import numpy as np
-import pytest
 from conftest import parametrize
 from dp_accounting.pld import privacy_loss_distribution as pld
+from pytest import approx
 
 from nzc.accounting import data_independent
 from nzc.mechanisms import NoisyArgmax, Vectors
@@ -45,10 +45,10 @@ def test_gaussian_noise() -> None:
     """A moved vote changes two counts by one, and a screen's statistic by one."""
     counts = peer((gaussian(40, sensitivity=np.sqrt(2)), 100))
     for mechanism in (CountsGaussian(40), NZCGaussian(c=4, sigma=200)):
-        assert mechanism.worst_case_epsilon(100, DELTA) == pytest.approx(counts, rel=1e-4)
+        assert mechanism.worst_case_epsilon(100, DELTA) == approx(counts, rel=1e-4)
     parts = Confident(200, 150, 40).promise(640, 286).worst_case
     noise = peer((gaussian(150), 640), (gaussian(40, sensitivity=np.sqrt(2)), 286))
-    assert data_independent.compose(parts, DELTA, rough=True) == pytest.approx(noise, rel=1e-4)
+    assert data_independent.compose(parts, DELTA, rough=True) == approx(noise, rel=1e-4)
     # One bit and one class tell less than the noisy numbers.
     assert data_independent.compose(parts, DELTA) < noise
 
@@ -59,11 +59,11 @@ def test_sums(sigma: float) -> None:
     mechanism = Sums(sigma)
     parts = [gaussian(sigma / share**0.5, sensitivity=2) for share in (0.05, 0.95)]
     found = mechanism.promise(5000, 5000).data_independent(DELTA)
-    assert found == pytest.approx(peer((parts[0], 1), (parts[1], 1)), rel=1e-3)
+    assert found == approx(peer((parts[0], 1), (parts[1], 1)), rel=1e-3)
     cost = mechanism.cost(np.zeros((9, 2)), np.zeros(50, np.int64))
     assert cost.epsilon(DELTA).exact == cost.data_independent(DELTA) == found
     often = mechanism.between(Vectors(weight=3)).promise(1, 1).data_independent(DELTA)
-    assert often == pytest.approx(Sums(sigma / 3).promise(1, 1).data_independent(DELTA))
+    assert often == approx(Sums(sigma / 3).promise(1, 1).data_independent(DELTA))
 
 
 @parametrize("mechanism", [Counts(0.5), NZC(c=4, gamma=0.1)], ids=repr)
@@ -76,7 +76,7 @@ def test_laplace_noise(mechanism: NoisyArgmax, gamma: float = 0.5, releases: int
     flip = 2 / (1 + np.exp(gamma))
     response = pld.from_randomized_response(flip, 2, value_discretization_interval=1e-5)
     laplace = pld.from_laplace_mechanism(1 / gamma, value_discretization_interval=1e-5)
-    assert found == pytest.approx(peer((response, 2 * releases)), rel=4e-3)
+    assert found == approx(peer((response, 2 * releases)), rel=4e-3)
     assert peer((laplace, 2 * releases)) < found
     assert found == data_independent.optimal_pure(gamma, 2 * releases, DELTA)
 

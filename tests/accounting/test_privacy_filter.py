@@ -3,8 +3,8 @@
 from itertools import product
 
 import numpy as np
-import pytest
 from conftest import parametrize
+from pytest import approx
 
 from nzc.accounting.data_independent import compose, pure_cost, pure_rdp
 from nzc.accounting.gaussian import gaussian
@@ -58,7 +58,7 @@ def test_renyi_filter_with_a_screen_keeps_the_budget_at_the_best_order():
     order = int(np.flatnonzero(answer == budget.answer)[0])
     assert cks(spent, ORDERS, DELTA)[order] <= 1.0 + 1e-12
     most = ((1.0 - cks(NOTHING, ORDERS, DELTA)) / (ask + answer)).max()  # at the best order
-    assert budget.budget / (budget.ask + budget.answer) == pytest.approx(most)
+    assert budget.budget / (budget.ask + budget.answer) == approx(most)
 
 
 def test_a_label_without_bound_is_never_answered():

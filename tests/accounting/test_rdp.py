@@ -4,9 +4,9 @@ import math
 from itertools import product
 
 import numpy as np
-import pytest
 from conftest import parametrize
 from dp_accounting.rdp.rdp_privacy_accountant import compute_epsilon
+from pytest import approx
 
 from nzc.accounting.data_independent import (
     WorstCaseCost,
@@ -30,12 +30,12 @@ def test_the_conversion_is_that_of_dp_accounting(cost: WorstCaseCost) -> None:
             if delta**2 < -math.expm1(-spent):  # else dp-accounting says 0, by another divergence
                 peer, _ = compute_epsilon([order], [spent], delta)
                 found = float(cks(spent, order, delta))
-                assert max(0.0, found) == pytest.approx(peer, rel=1e-9, abs=1e-12)
+                assert max(0.0, found) == approx(peer, rel=1e-9, abs=1e-12)
                 compared += 1
         if delta < 0.1:
             peer, _ = compute_epsilon(DENSE, count * cost.rdp(DENSE), delta)
             found, _ = to_epsilon(lambda orders, count=count: count * cost.rdp(orders), delta)
-            assert found == pytest.approx(peer, rel=1e-3)
+            assert found == approx(peer, rel=1e-3)
     assert compared > 80
 
 
@@ -93,4 +93,4 @@ def test_an_order_that_is_chosen_late_has_its_part_of_delta_only() -> None:
         for order in CHOICES.tolist():
             missed = math.log(part) + math.log(order)
             by_order.append(rho * order + math.log(1 - 1 / order) - missed / (order - 1))
-        assert adaptive_epsilon(rho * CHOICES, delta) == pytest.approx(min(by_order), rel=1e-12)
+        assert adaptive_epsilon(rho * CHOICES, delta) == approx(min(by_order), rel=1e-12)

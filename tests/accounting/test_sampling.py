@@ -8,8 +8,8 @@ from types import SimpleNamespace
 import brute
 import mpmath as mp
 import numpy as np
-import pytest
 from conftest import parametrize
+from pytest import approx
 from scipy.optimize import brentq
 from scipy.special import ndtr
 from scipy.stats import chisquare
@@ -125,7 +125,7 @@ def test_costs_of_other_samples_are_never_taken_for_one():
     both = compose([(50, rare), (50, often)], 1e-5)
     assert alone < both < compose([(50, often), (50, whole)], 1e-5)
     assert compose([(25, often), (25, again)], 1e-5) == alone
-    assert sampled(pure_cost(2.0), 0.1).pure == pytest.approx(np.log1p(0.1 * np.expm1(2)))
+    assert sampled(pure_cost(2.0), 0.1).pure == approx(np.log1p(0.1 * np.expm1(2)))
 
 
 @parametrize(

@@ -4,9 +4,9 @@ import itertools
 
 import mpmath as mp
 import numpy as np
-import pytest
 from conftest import parametrize, published_votes
 from numpy.random import default_rng
+from pytest import approx
 from scipy.stats import binom
 
 import nzc
@@ -123,7 +123,7 @@ def test_screen_votes_give_the_screens_own_probability_and_cost(sigma1):
     log_flips = [float(mp.log(mp.ncdf(-abs(score - 35) / sigma1))) for score in scores]
     np.testing.assert_allclose(bound.log_flip(screen_votes(scores, 35)), log_flips)
     worst = 4 / (2 * sigma1**2)  # sensitivity 1, not √2
-    assert bound.worst_case(np.array([4.0]))[0] == pytest.approx(worst)
+    assert bound.worst_case(np.array([4.0]))[0] == approx(worst)
 
 
 def test_released_bound_is_too_low_as_often_as_planned_and_no_more():
@@ -141,8 +141,8 @@ def test_released_bound_is_too_low_as_often_as_planned_and_no_more():
     assert low <= (released < log_bound).sum() <= high
     assert (released < np.log(total)).sum() <= high
     # and the deviation that is drawn is the one that is charged: α/(2s²) at sensitivity β
-    assert released.std() == pytest.approx(plan.beta * plan.noise, rel=0.02)
-    assert plan.cost == pytest.approx(3.0 / (2 * 2.0**2))
+    assert released.std() == approx(plan.beta * plan.noise, rel=0.02)
+    assert plan.cost == approx(3.0 / (2 * 2.0**2))
 
 
 def test_published_epsilon_includes_its_own_cost_and_failure():
@@ -152,7 +152,7 @@ def test_published_epsilon_includes_its_own_cost_and_failure():
     spent = 0.3 + order / (2 * plan.noise**2)
     missed = np.log((delta - plan.failure) * order) / (order - 1)
     by_hand = spent + np.log((order - 1) / order) - missed
-    assert plan.convert(0.3, delta) == pytest.approx(by_hand, rel=1e-12)
+    assert plan.convert(0.3, delta) == approx(by_hand, rel=1e-12)
 
 
 @parametrize("order", [1.5, 10.0])

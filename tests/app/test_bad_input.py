@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from conftest import FILE, VOTES, Command, Nzc, parametrize
 from hydra.core.override_parser.overrides_parser import OverridesParser
+from pytest import MonkeyPatch, raises
 
 from nzc.app.build import build
 from nzc.app.config import compose_run
@@ -126,7 +127,7 @@ def _complains(ended: tuple[Any, ...], begins: str) -> None:
 
 
 @pytest.fixture
-def _files(nzc: Nzc, monkeypatch: pytest.MonkeyPatch) -> None:
+def _files(nzc: Nzc, monkeypatch: MonkeyPatch) -> None:
     monkeypatch.syspath_prepend(".")
     monkeypatch.setattr("sys.dont_write_bytecode", True)
     for folder in ("damaged/.hydra", "conf/student", "store"):
@@ -211,7 +212,7 @@ def test_a_refused_key_names_its_cause(line: str, here: Path) -> None:
     Path("conf/student/heir.yaml").write_text("defaults: [vat, _self_]")
     words, *says = line.split(" | ")
     overrides = words.split()
-    with pytest.raises(Exception) as caught:
+    with raises(Exception) as caught:
         cfg = compose_run(overrides)
         refuse_unknown_keys(cfg)
         build(cfg, "aggregator")

@@ -9,6 +9,7 @@ import presets
 import pytest
 from conftest import FILE, Nzc, parametrize
 from omegaconf import DictConfig, OmegaConf
+from pytest import approx, raises
 
 import nzc as library
 from nzc.app.build import build
@@ -58,7 +59,7 @@ def test_noise_beside_that_of_a_budget_keeps_the_proportion_of_the_preset() -> N
     assert typed.sigma1 == usual * 40
     decided = _confident(1)
     decided.sigma = 7  # as a budget decides it
-    assert decided.sigma1 == pytest.approx(7 * usual)
+    assert decided.sigma1 == approx(7 * usual)
 
 
 def test_noise_that_was_typed_stays() -> None:
@@ -78,7 +79,7 @@ def test_all_rows_that_can_be_asked_or_all_rounds_share_the_budget() -> None:
     settings = ["aggregator=counts_gaussian", "queries=null"]
     rounds = _promised(*settings, "rounds=[8,12]")[0].sigma
     rows = _promised(*settings)[0].sigma
-    assert rows == pytest.approx(rounds * 2**0.5, rel=0.02)  # 40 rows, 20 in rounds
+    assert rows == approx(rounds * 2**0.5, rel=0.02)  # 40 rows, 20 in rounds
 
 
 def test_noise_that_makes_delta_dear_is_found_where_any_is_enough() -> None:
@@ -90,7 +91,7 @@ def test_noise_that_makes_delta_dear_is_found_where_any_is_enough() -> None:
     stable = partial(library.Stable, threshold=80)
     least = min(map(cost, np.linspace(14, 15.2, 9)))
     assert cost(library.calibrate(stable, 1.02 * least, 1e-5, 100)) <= 1.02 * least
-    with pytest.raises(library.InputError, match=r"must be above 2\.2"):
+    with raises(library.InputError, match=r"must be above 2\.2"):
         library.calibrate(stable, 0.97 * least, 1e-5, 100)
 
 
@@ -116,4 +117,4 @@ def test_one_budget_means_the_same_in_rows_in_the_body_of_a_sweep_and_in_python(
     assert [*jobs["epsilon.published"]] == [found[0]]
     words = ["queries=10", "aggregator=counts_gaussian", chosen, "hydra.run.dir=outputs/then"]
     again = nzc(*FILE, *words).result["epsilon"]["published"]
-    assert again == pytest.approx(found[0], rel=2e-3)
+    assert again == approx(found[0], rel=2e-3)

@@ -3,9 +3,9 @@
 from pathlib import Path
 from typing import Any
 
-import pytest
 from conftest import TEACHERS, Nzc, mlflow_client, parametrize, tracked_runs
 from omegaconf import OmegaConf
+from pytest import raises
 
 from nzc.app.build import build
 from nzc.app.config import compose_run, names_of, options
@@ -123,5 +123,5 @@ def test_parts_that_no_price_holds_for_are_refused_by_their_key(here: Path) -> N
         ({"_target_": "priceless.counts", "gamma": 0.1}, r"^aggregator\.noise=Exponential"),
         (GNMAX | {"noise": {"_target_": "priceless.Wide", "gamma": 1}}, "noise=Wide.*`sample`"),
     ):
-        with pytest.raises(InputError, match=message):
+        with raises(InputError, match=message):
             _build("aggregator", node)

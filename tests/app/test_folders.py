@@ -5,9 +5,9 @@ import shutil
 from pathlib import Path
 from typing import Any
 
-import pytest
 from conftest import FILE, VOTES, Command, Nzc, parametrize, tracked_runs
 from hydra.core.override_parser.types import Quote, QuotedString
+from pytest import MonkeyPatch
 
 from nzc.labeling.ledger import Ledger
 from nzc.runs import pipeline
@@ -82,7 +82,7 @@ ODD = "größe 数 😀 100%25 #?&'=,"
 
 
 def test_a_folder_may_have_any_name(
-    nzc: Nzc, command: Command, histograms: Path, monkeypatch: pytest.MonkeyPatch
+    nzc: Nzc, command: Command, histograms: Path, monkeypatch: MonkeyPatch
 ) -> None:
     """That of the working directory, the store, the output, the tracker and the votes."""
     here = histograms.rename(histograms.parent / f"{ODD}.npy").parent / ODD
@@ -119,7 +119,7 @@ def test_a_job_may_change_its_folder(nzc: Nzc, command: Command, histograms: Pat
 
 
 def test_no_label_is_drawn_for_a_folder_that_has_gone(
-    nzc: Nzc, histograms: Path, monkeypatch: pytest.MonkeyPatch
+    nzc: Nzc, histograms: Path, monkeypatch: MonkeyPatch
 ) -> None:
     vote = pipeline.Execution._vote
 

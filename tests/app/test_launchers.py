@@ -18,6 +18,7 @@ from conftest import FILE, TEACHERS, Nzc, nowhere, parametrize, tracked_runs
 from hydra.core.plugins import Plugins
 from hydra.plugins.launcher import Launcher
 from mlflow import MlflowClient
+from pytest import TempPathFactory
 
 from nzc.app.config import compose_run
 
@@ -42,7 +43,7 @@ def test_a_preset_builds_its_launcher_or_says_what_to_install(
 
 
 @pytest.fixture(scope="module")
-def slurm(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]]:
+def slurm(tmp_path_factory: TempPathFactory) -> Iterator[dict[str, str]]:
     """The environment of a SLURM of two nodes on this machine."""
     pytest.importorskip("hydra_plugins.hydra_submitit_launcher")
     programs = ("slurmctld", "slurmdbd", "mariadbd", "munged")

@@ -3,8 +3,8 @@
 import shlex
 
 import numpy as np
-import pytest
 from conftest import Command
+from pytest import approx
 
 import nzc
 from nzc.app.config import compose_run
@@ -23,7 +23,7 @@ def test_a_plan_agrees_with_simulated_runs() -> None:
     for row in plan.rows:
         mechanism = {"gnmax": nzc.GNMax, "lnmax": nzc.LNMax}[row.aggregator](**row.settings)
         released = mechanism.release(votes, np.random.default_rng(0))
-        assert row.accuracy == pytest.approx((released == 0).mean(), abs=5 * 0.5 / 20_000**0.5)
+        assert row.accuracy == approx((released == 0).mean(), abs=5 * 0.5 / 20_000**0.5)
         assert mechanism.worst_case_epsilon(row.queries, 1e-5, rough=True) <= 0.5
 
 

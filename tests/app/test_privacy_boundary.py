@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 from conftest import FILE, SMALL, Nzc, contents, newest_folder, tracked_runs
+from pytest import MonkeyPatch
 
 from nzc.app import errors
 from nzc.app.publish import publish_run as publish
@@ -31,7 +32,7 @@ pytestmark = pytest.mark.usefixtures("usual_umask")
 
 
 def test_every_generator_of_the_system_has_a_key_of_its_own(
-    monkeypatch: pytest.MonkeyPatch,
+    monkeypatch: MonkeyPatch,
 ) -> None:
     # Keys are the operating system's: two of 1,000 first words are equal once in 10^13 tests.
     monkeypatch.undo()
@@ -53,7 +54,7 @@ def test_two_runs_with_noise_of_the_system_are_two_releases(nzc: Nzc, histograms
 
 
 def test_a_run_that_was_killed_goes_on_with_the_noise_it_had(
-    nzc: Nzc, histograms: Path, monkeypatch: pytest.MonkeyPatch
+    nzc: Nzc, histograms: Path, monkeypatch: MonkeyPatch
 ) -> None:
     command = [*FILE, "rng=system", "aggregator.sigma=40", "budget.epsilon=0.5"]
     command.append("dataset.name=people")
@@ -198,7 +199,7 @@ def _broken() -> Iterator[tuple[list[str], str]]:
     yield ["dataset=adult", "dataset.root=."], WORD
 
 
-def test_no_error_quotes_a_private_file(nzc: Nzc, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_error_quotes_a_private_file(nzc: Nzc, monkeypatch: MonkeyPatch) -> None:
     lines = []
     error_line = errors.error_line
 
@@ -216,7 +217,7 @@ def test_no_error_quotes_a_private_file(nzc: Nzc, monkeypatch: pytest.MonkeyPatc
 
 
 def test_a_failure_while_running_says_what_it_failed_at_only_where_it_may(
-    nzc: Nzc, histograms: Path, monkeypatch: pytest.MonkeyPatch
+    nzc: Nzc, histograms: Path, monkeypatch: MonkeyPatch
 ) -> None:
     def fails(*_: Any) -> None:
         raise RuntimeError(f"{WORD} and its votes [8806, 513]")

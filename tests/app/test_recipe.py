@@ -4,9 +4,9 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
-import pytest
 from conftest import Nzc, parametrize
 from omegaconf import OmegaConf
+from pytest import CaptureFixture, raises
 
 from nzc.app.config import compose_run
 from nzc.app.errors import error_line
@@ -27,7 +27,7 @@ dataset=table | ensemble supervised
 
 @parametrize("line", CHOICES.strip().splitlines())
 def test_a_dataset_names_the_recipe_that_suits_it(
-    line: str, here: Path, capsys: pytest.CaptureFixture[str]
+    line: str, here: Path, capsys: CaptureFixture[str]
 ) -> None:
     Path("conf/dataset").mkdir(parents=True)
     Path("conf/dataset/mine.yaml").write_text("defaults: [table, _self_]")
@@ -63,7 +63,7 @@ def test_the_queries_that_suit_a_dataset_give_way(line: str) -> None:
 
 def test_a_recipe_without_an_option_is_refused(tmp_path: Path) -> None:
     words = ["recipe=near_zero", "dataset=table", "dataset.suits.recipe.near_zero=lost"]
-    with pytest.raises(Exception) as caught:
+    with raises(Exception) as caught:
         compose_run(words)
     assert error_line(caught.value)[1].startswith("recipe=lost: must be one of its options")
 

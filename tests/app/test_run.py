@@ -6,7 +6,6 @@ import warnings
 from pathlib import Path
 
 import numpy as np
-import pytest
 from conftest import (
     FILE,
     SMALL,
@@ -21,6 +20,7 @@ from conftest import (
     tracked_runs,
 )
 from mlflow import MlflowClient
+from pytest import MonkeyPatch, approx
 
 import nzc
 from nzc.data.digits import Digits
@@ -38,7 +38,7 @@ EPSILONS = (
 SECONDS = "teachers votes labels accounting student total preparation"
 
 
-def test_a_whole_run_keeps_the_contract(nzc: Nzc, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_whole_run_keeps_the_contract(nzc: Nzc, monkeypatch: MonkeyPatch) -> None:
     """Its result and files, what MLflow finds, the student there; the same from another store."""
     monkeypatch.setenv("MLFLOW_SYSTEM_METRICS_SAMPLING_INTERVAL", "0.05")
     monkeypatch.setattr(record, "SHORT", 0.0)  # as if it took long
@@ -72,7 +72,7 @@ def test_a_whole_run_keeps_the_contract(nzc: Nzc, monkeypatch: pytest.MonkeyPatc
     files = {file.path for file in client.list_artifacts(run.info.run_id)}
     assert files >= {"config", "labels.csv", "result.json"} and "curves.csv" not in files
     table = served(uri, "student-of-digits/1", splits.test.x)
-    assert (table["label"].astype(int) == splits.test.y).mean() == pytest.approx(result["accuracy"])
+    assert (table["label"].astype(int) == splits.test.y).mean() == approx(result["accuracy"])
     version = client.get_model_version("student-of-digits", "1")
     assert version.tags["unit"] == "record" and version.tags["epsilon"] in version.description
 
@@ -99,7 +99,7 @@ class Tells(Callback):
 
 
 def test_hydras_own_flags_and_keys_hold_for_a_single_run(
-    nzc: Nzc, histograms: Path, monkeypatch: pytest.MonkeyPatch
+    nzc: Nzc, histograms: Path, monkeypatch: MonkeyPatch
 ) -> None:
     """A primary configuration, options and a callback of one's own; and what is recorded."""
     monkeypatch.setattr(warnings, "showwarning", print)  # it is undone
@@ -144,7 +144,7 @@ def test_two_runs_in_one_folder_are_not_mixed(nzc: Nzc, histograms: Path) -> Non
     assert not list((folder / "figures").iterdir())
 
 
-def test_another_aggregator_trains_nothing(nzc: Nzc, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_another_aggregator_trains_nothing(nzc: Nzc, monkeypatch: MonkeyPatch) -> None:
     """And nzc's own runs at its published extremes."""
     teachers = nzc(*TEACHERS, "student=none").result["teachers"]
     monkeypatch.setattr("nzc.teachers.ensemble.Ensemble.teach", None)
@@ -153,7 +153,7 @@ def test_another_aggregator_trains_nothing(nzc: Nzc, monkeypatch: pytest.MonkeyP
     assert result["teachers"] == teachers
     assert stat.S_IMODE(Path(".nzc").stat().st_mode) == 0o700
     assert result["label_accuracy"] == teachers["ensemble_accuracy"]
-    assert result["epsilon"]["claimed"] == pytest.approx(2e-10 * np.sqrt(2 * 400 * np.log(1e5)))
+    assert result["epsilon"]["claimed"] == approx(2e-10 * np.sqrt(2 * 400 * np.log(1e5)))
     assert result["epsilon"]["data_independent"] == "inf"
 
 

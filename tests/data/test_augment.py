@@ -1,8 +1,8 @@
 """Augmentations: what they keep, and what they draw."""
 
-import pytest
 import torch
 from conftest import parametrize
+from pytest import approx
 
 from nzc.data.augment import Affine, Strong
 
@@ -58,6 +58,6 @@ def test_features_come_from_other_rows_of_their_column() -> None:
     x = torch.arange(400 * 3.0).view(400, 3)
     masked = Strong(None, **{**NOTHING, "mask": 0.3})(x, _rng())
     assert torch.equal(masked % 3, x % 3)
-    assert (masked != x).float().mean() == pytest.approx(0.3, abs=0.05)
+    assert (masked != x).float().mean() == approx(0.3, abs=0.05)
     noisy = Strong(None, **{**NOTHING, "noise": 0.1})(x, _rng())
-    assert (noisy - x)[1:-1].std() == pytest.approx(0.1, rel=0.1)
+    assert (noisy - x)[1:-1].std() == approx(0.1, rel=0.1)

@@ -5,12 +5,12 @@ scale.
 from dataclasses import replace
 
 import numpy as np
-import pytest
 from conftest import parametrize
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.random import default_rng
 from numpy.testing import assert_allclose, assert_array_equal
+from pytest import MonkeyPatch, raises
 from sklearn.tree import DecisionTreeClassifier
 
 from nzc.app.config import compose_run
@@ -47,7 +47,7 @@ def test_shards_are_disjoint_and_cover(
         assert sum(len(np.unique(groups[shard])) for shard in shards) == most
 
 
-def test_labels_decide_nothing_public(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_labels_decide_nothing_public(monkeypatch: MonkeyPatch) -> None:
     """Where labels alone are private: neither they, nor an order of rows that follows from them,
     change the pool.
     """
@@ -65,7 +65,7 @@ def test_labels_decide_nothing_public(monkeypatch: pytest.MonkeyPatch) -> None:
     trees = Sklearn(count=4, seed=0, estimator=DecisionTreeClassifier())
     assert trees.unit(splits) == "label"
     assert "nothing protects" in trees.neighbours(splits)
-    with pytest.raises(InputError, match=r"^path="):
+    with raises(InputError, match=r"^path="):
         VoteFile("votes.npy").check(splits)
 
 
@@ -74,7 +74,7 @@ def test_digits_are_divided_by_their_seed() -> None:
     assert first.digest == again.digest != other.digest
     assert [len(split) for split in (first.private, first.public, first.test)] == [1200, 400, 197]
     assert (first.private.x.dtype, first.private.x[:].max()) == (np.uint8, 255)
-    with pytest.raises(InputError, match=r"^private=1397: .*at most 1396"):
+    with raises(InputError, match=r"^private=1397: .*at most 1396"):
         Digits(0, 1397, 400).load()
 
 

@@ -15,6 +15,7 @@ import torchvision
 from conftest import parametrize, published
 from numpy.testing import assert_allclose, assert_array_equal
 from PIL import Image
+from pytest import MonkeyPatch, approx, raises
 from scipy.io import savemat
 
 from nzc.data import UNKNOWN, Dataset, adult
@@ -28,7 +29,7 @@ from nzc.validation import InputError
 
 def _refused(dataset: Dataset, *parts: str) -> None:
     """The dataset is refused in one line with these parts."""
-    with pytest.raises(InputError) as refused:
+    with raises(InputError) as refused:
         dataset.load()
     assert "\n" not in str(refused.value)
     for part in parts:
@@ -39,7 +40,7 @@ def _refused(dataset: Dataset, *parts: str) -> None:
 
 
 def test_svhn_is_downloaded_and_has_the_papers_roles(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: MonkeyPatch
 ) -> None:
     """From a folder of small official-looking files."""
     origin = tmp_path / "origin"
@@ -71,7 +72,7 @@ def test_svhn_is_downloaded_and_has_the_papers_roles(
     _refused(replace(svhn, public=50), "public=50", "at most 49")
 
 
-def test_mnist_and_those_like_it_have_the_papers_roles(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_mnist_and_those_like_it_have_the_papers_roles(monkeypatch: MonkeyPatch) -> None:
     def small(root: str, train: bool, download: bool) -> SimpleNamespace:
         rows = 600 if train else 100
         images = np.zeros((rows, 28, 28), np.uint8)
@@ -93,7 +94,7 @@ PERSON = (
 
 
 @pytest.fixture
-def small_adult(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def small_adult(tmp_path: Path, monkeypatch: MonkeyPatch) -> Path:
     """Four private records, one from a country that no public row knows; six rows of test."""
     monkeypatch.setattr(adult, "ROWS", {"adult.data": 4, "adult.test": 6})
     folder = tmp_path / "adult"
@@ -114,7 +115,7 @@ def test_adult_sees_public_rows_alone(small_adult: Path) -> None:
         6 + 7 + 2,
     )  # numbers; seven words never change; Peru and France
     assert_array_equal(roles.private.x[:, -2:], [[0, 1], [1, 0], [0, 0], [0, 1]])
-    assert roles.public.x[:, 0].std() == pytest.approx(1, abs=1e-6)
+    assert roles.public.x[:, 0].std() == approx(1, abs=1e-6)
     assert roles.private.y.tolist() == [0, 0, 0, 0] and roles.test.y.tolist() == [1, 1, 1]
     text = (small_adult / "adult.data").read_text()
     (small_adult / "adult.data").write_text(text.replace("39", "90").replace("Peru", "Chile"))
@@ -194,7 +195,7 @@ def test_folders_that_are_none(folder: Folder, images: Path, tmp_path: Path) -> 
     ],
 )
 def test_a_file_that_is_no_image_is_said_by_what_it_is(
-    folder: Folder, images: Path, start: bytes | None, says: str, monkeypatch: pytest.MonkeyPatch
+    folder: Folder, images: Path, start: bytes | None, says: str, monkeypatch: MonkeyPatch
 ) -> None:
     path = images / "cat" / "3.png"
     if start is None:
@@ -284,7 +285,7 @@ GLYPH = Glyph(seed=0, private=60, public=40, test=20)
 
 
 @pytest.fixture
-def few_fonts(monkeypatch: pytest.MonkeyPatch) -> None:
+def few_fonts(monkeypatch: MonkeyPatch) -> None:
     """All symbols of all fonts take seconds to draw."""
     fonts = find_fonts()[::4]
     monkeypatch.setattr("nzc.data.glyph.find_fonts", lambda: fonts)
@@ -335,11 +336,11 @@ def test_glyph_roles_share_no_font() -> None:
 def test_glyph_imbalance_is_five_to_one_and_a_tenth_of_private_labels_is_wrong() -> None:
     rows = np.arange(100_000)
     right = replace(GLYPH, mislabelled=0.0)
-    assert GLYPH.frequencies.max() / GLYPH.frequencies.min() == pytest.approx(5)
+    assert GLYPH.frequencies.max() / GLYPH.frequencies.min() == approx(5)
     _refused(replace(GLYPH, public_fonts=0.001), "public_fonts=0.001")  # none has every symbol
     given = Items(GLYPH, "private").labels(rows)
     truth = Items(right, "private").labels(rows)
     wrong = given != truth
-    assert wrong.mean() == pytest.approx(0.1, abs=0.005)
+    assert wrong.mean() == approx(0.1, abs=0.005)
     public = Items(GLYPH, "public").labels(rows)
     assert_array_equal(public, Items(right, "public").labels(rows))

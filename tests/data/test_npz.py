@@ -10,6 +10,7 @@ import pytest
 from conftest import Nzc, parametrize
 from numpy.random import default_rng
 from numpy.testing import assert_array_equal
+from pytest import CaptureFixture, raises
 
 from nzc.data import DataSplits, Units
 from nzc.data.npz import Npz
@@ -56,7 +57,7 @@ def test_a_mistake_is_said_without_a_value_of_a_record(
     for name, array in arrays.items():
         np.save(folder / name, array)
     for path in (npz.path, str(folder)):
-        with pytest.raises(InputError) as refused:
+        with raises(InputError) as refused:
             replace(npz, path=path).load()
         assert str(refused.value).startswith(f"path={path}") and "\n" not in str(refused.value)
         assert says in refused.value.allowed
@@ -68,12 +69,12 @@ def test_arrays_that_are_not_there(npz: Npz, tmp_path: Path) -> None:
     person.
     """
     np.savez(npz.path, x=X)
-    with pytest.raises(InputError, match="y is missing"):
+    with raises(InputError, match="y is missing"):
         npz.load()
     np.save(tmp_path / "x", X)
     np.save(tmp_path / "y", Y)
     (tmp_path / "group.npy").symlink_to("nowhere.npy")
-    with pytest.raises(InputError, match=r"group.npy: .*No such file"):
+    with raises(InputError, match=r"group.npy: .*No such file"):
         replace(npz, path=str(tmp_path)).load()
 
 
@@ -119,7 +120,7 @@ def test_a_value_out_of_range_is_clipped_alone(npz: Npz) -> None:
 
 
 def test_what_is_no_image_although_it_has_the_shape_of_one_says_what_to_type(
-    npz: Npz, capsys: pytest.CaptureFixture[str]
+    npz: Npz, capsys: CaptureFixture[str]
 ) -> None:
     changed = SHARE.copy()
     changed[20, 3, 4, 1] = 1.5  # a public value
@@ -171,13 +172,13 @@ def test_a_group_with_private_rows_and_others_is_refused_or_dropped(npz: Npz) ->
     """A person of public rows has the name of one of private rows."""
     group = np.where(GROUP == "patient 41", "patient 3", GROUP)
     np.savez(npz.path, **ROWS, group=group, role=ROLE)
-    with pytest.raises(InputError, match=r"overlap=refuse.* 1 are in public rows"):
+    with raises(InputError, match=r"overlap=refuse.* 1 are in public rows"):
         npz.load()
     rest = (ROLE == "private") & (group != "patient 3")
     assert len(replace(npz, overlap="drop").load().private) == rest.sum()
 
 
-def test_the_unit_changes_shards_not_splits(npz: Npz, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_unit_changes_shards_not_splits(npz: Npz, capsys: CaptureFixture[str]) -> None:
     by_group = npz.load()
     by_record = replace(npz, unit="record").load()
     assert capsys.readouterr().err.startswith("nzc: dataset.unit=record: ")

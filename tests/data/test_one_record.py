@@ -15,10 +15,10 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-import pytest
 from conftest import parametrize
 from numpy.random import default_rng
 from PIL import Image
+from pytest import MonkeyPatch, raises
 
 from nzc.data import DataSplits
 from nzc.data.folder import Folder
@@ -196,7 +196,7 @@ def _rows(splits: DataSplits) -> list[tuple[bytes, ...]]:
 
 @parametrize("reader", READERS)
 def test_a_private_record_changes_its_own_row_only(
-    tmp_path: Path, reader: str, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, reader: str, monkeypatch: MonkeyPatch
 ) -> None:
     make, contents = READERS[reader]
     before = make(tmp_path, {}).load()
@@ -241,5 +241,5 @@ def test_no_private_record_decides_whether_there_are_two_classes(
         shutil.rmtree(tmp_path / "private" / "b")
     splits = load_for(dataset, Sums(), reader)
     assert splits.classes == 2 and not splits.private.y.any()
-    with pytest.raises(InputError):
+    with raises(InputError):
         load_for(replace(dataset, classes=None), Sums(), reader)

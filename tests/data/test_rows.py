@@ -8,10 +8,10 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
-import pytest
 from conftest import parametrize
 from numpy.testing import assert_array_equal
 from PIL import Image
+from pytest import MonkeyPatch, approx, raises
 
 from nzc.data import Dataset
 from nzc.data.folder import Folder
@@ -53,7 +53,7 @@ def _folder(folder: Path) -> Folder:
 
 @parametrize("made", [_table, _folder])
 def test_a_large_table_or_folder_gives_the_rows_of_a_small_one(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, made: Callable[[Path], Dataset]
+    tmp_path: Path, monkeypatch: MonkeyPatch, made: Callable[[Path], Dataset]
 ) -> None:
     dataset = made(tmp_path)
     in_memory = dataset.load()
@@ -67,9 +67,7 @@ def test_a_large_table_or_folder_gives_the_rows_of_a_small_one(
 def test_private_records_are_not_public_under_another_name(tmp_path: Path) -> None:
     table, link = _table(tmp_path), tmp_path / "link.csv"
     link.symlink_to("private.csv")
-    with pytest.raises(
-        InputError, match=r"^public=.*link.csv: must be another file than dataset.private"
-    ):
+    with raises(InputError, match=r"^public=.*link.csv: must be another file than dataset.private"):
         replace(table, public=str(link)).load()
 
 
@@ -81,4 +79,4 @@ def test_another_process_reads_the_same_file() -> None:
     """As Lightning sends rows to a process for each device; the file has no name."""
     rows = gather([FEATURES], held=0)
     with get_context("spawn").Pool(1) as pool:
-        assert pool.apply(_sum, (rows,)) == pytest.approx(FEATURES.sum())
+        assert pool.apply(_sum, (rows,)) == approx(FEATURES.sum())

@@ -21,6 +21,7 @@ from conftest import Command, Nzc, parametrize
 from hydra.core.override_parser.overrides_parser import OverridesParser
 from numpy.random import default_rng
 from numpy.testing import assert_allclose, assert_array_equal
+from pytest import CaptureFixture, MonkeyPatch, TempPathFactory, approx, raises
 from sklearn.compose import make_column_transformer
 from sklearn.decomposition import TruncatedSVD
 from sklearn.ensemble import RandomForestClassifier
@@ -110,7 +111,7 @@ def _table(**changes: Any) -> Table:
 
 
 @pytest.fixture(scope="module")
-def plain(tmp_path_factory: pytest.TempPathFactory) -> DataSplits:
+def plain(tmp_path_factory: TempPathFactory) -> DataSplits:
     """The rows of `files` as they were written."""
     folder = tmp_path_factory.mktemp("plain")
     _write(folder)
@@ -119,7 +120,7 @@ def plain(tmp_path_factory: pytest.TempPathFactory) -> DataSplits:
 
 
 def test_every_kind_of_file_gives_the_same_rows(
-    files: Path, plain: DataSplits, monkeypatch: pytest.MonkeyPatch
+    files: Path, plain: DataSplits, monkeypatch: MonkeyPatch
 ) -> None:
     monkeypatch.setattr("nzc.data.table.CHUNK", 37)
     pd.read_csv("visits.csv").to_feather("visits.feather")
@@ -191,7 +192,7 @@ def test_the_same_table_as_another_program_writes_it(
     _rewrite(lambda text: text.replace("surgery", "Köln").replace("ER", "Bern"))
     _rewrite(**written)
     if "drop_rows" in settings:
-        with pytest.raises(InputError) as wrong:
+        with raises(InputError) as wrong:
             _table().describe()
         (typed,) = re.findall("type ('.*') to", str(wrong.value))
         (override,) = OverridesParser.create().parse_overrides(shlex.split(typed))
@@ -224,7 +225,7 @@ def test_a_quotation_mark_takes_no_other_rows(
     visit, rest = lines[60].split(",", 1)
     lines[60] = f"{second.format(visit)},{rest}"
     Path(name).write_text("\n".join(lines))
-    with pytest.raises(InputError, match=f"^{key}=.* line 12 .*dataset.quoting=none"):
+    with raises(InputError, match=f"^{key}=.* line 12 .*dataset.quoting=none"):
         _table(test="test.csv").load()
     assert _table(test="test.csv", quoting="none").load().digest == plain.digest
 
@@ -254,7 +255,7 @@ def test_a_class_group_or_id_may_have_a_name_that_is_missing_elsewhere(
     assert read.labels == ("None", "yes") and read.ids[0] == "None"
     assert replace(read, units=plain.units).digest == plain.digest
     _change("visits.csv", lambda table: table.assign(back=[None, *table.back[1:].fillna("None")]))
-    with pytest.raises(InputError, match=r"^private=.*1 have none"):
+    with raises(InputError, match=r"^private=.*1 have none"):
         _table(overlap="allow", classes=["yes", "None"]).load()
 
 
@@ -316,7 +317,7 @@ def test_free_text_is_that_of_scikit_learn() -> None:
         texts = pd.Series([*_notes(50, 1), "PAIN  pain", "x", "東京"])
         raw = encoder.encode(pd.DataFrame({"note": texts})) * np.array(column.spread) + column.mean
         assert_allclose(raw, svd.transform(tf_idf.transform(texts)), atol=1e-5)
-        assert encoder.encode(public).var(axis=0).sum() == pytest.approx(8, rel=1e-5)
+        assert encoder.encode(public).var(axis=0).sum() == approx(8, rel=1e-5)
 
 
 def test_missing_text_is_zero_and_said() -> None:
@@ -560,7 +561,7 @@ def test_private_numbers_are_read_as_the_public_file_writes_them() -> None:
     (line,) = doubts(public, encoder, grouped=False)
     assert "12 of 600" in line and _kinds_typed(line) == [{"limits": "category"}]
     for private in ("1234.50", "12/31/2024", "now"):
-        with pytest.raises(ColumnError, match="1 of 600 values are no numbers such as"):
+        with raises(ColumnError, match="1 of 600 values are no numbers such as"):
             encoder.encode(public.assign(comma=[private, *comma[1:]]))
 
 
@@ -624,7 +625,7 @@ def test_people_on_both_sides_are_refused_dropped_or_allowed(files: Path, by: st
     shared = records.person.unique()[:10]
     _change("new.csv", lambda table: table.assign(person=[*shared[:9], *table.person[9:]]))
     _change("test.csv", lambda table: table.assign(person=[*shared[1:], *table.person[9:]]))
-    with pytest.raises(InputError, match=r"^overlap=refuse.* 10 are in public rows"):
+    with raises(InputError, match=r"^overlap=refuse.* 10 are in public rows"):
         _table(**settings).check()
     dropped = _table(**settings, overlap="drop").load()
     records[~records.person.isin(shared)].to_csv("visits.csv", index=False)
@@ -636,7 +637,7 @@ def test_names_that_count_rows_name_no_people(files: Path) -> None:
     assert len(_table(group=None).load().private) == 400
     _change("new.csv", lambda table: table[5:50])
     _change("visits.csv", lambda table: table[3:])
-    with pytest.raises(InputError, match=r"^overlap=.*45 are in public rows"):
+    with raises(InputError, match=r"^overlap=.*45 are in public rows"):
         _table(group=None).check()
 
 
@@ -689,7 +690,7 @@ def test_what_is_wrong_is_said_in_one_line(
     files: Path, key: str, spoil: Callable[[], object], settings: dict[str, Any]
 ) -> None:
     spoil()
-    with pytest.raises(InputError) as wrong:
+    with raises(InputError) as wrong:
         _table(**settings).load()
     assert wrong.value.key == key
     assert "\n" not in str(wrong.value) and "secret" not in str(wrong.value)
@@ -699,8 +700,8 @@ def test_from_files_to_a_published_student_that_runs_without_nzc(
     nzc: Nzc,
     files: Path,
     command: Command,
-    monkeypatch: pytest.MonkeyPatch,
-    capfd: pytest.CaptureFixture[str],
+    monkeypatch: MonkeyPatch,
+    capfd: CaptureFixture[str],
 ) -> None:
     for seed, name in enumerate(FILES_OF_SPLITS):
         table = pd.read_csv(name)

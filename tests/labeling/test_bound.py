@@ -21,6 +21,7 @@ from brute import leak
 from conftest import FILE, Nzc
 from hypothesis import HealthCheck, Phase, assume, example, given, settings
 from hypothesis import strategies as st
+from pytest import MonkeyPatch, approx
 from sessions import ledger_of, policy_of
 
 import nzc as library
@@ -107,7 +108,7 @@ def _play(
         outcome.laws.extend([laws.index(law)] * len(asked))
         return np.array([next(drawn) for _ in asked])
 
-    with pytest.MonkeyPatch.context() as patch:
+    with MonkeyPatch.context() as patch:
         patch.setattr(NoisyArgmax, "draw", draw)
         for _ in run.sizes:
             rows = session.choose()
@@ -173,7 +174,7 @@ def _require_true(run: Run) -> None:
         if len(run.sizes) == 1:
             stated.append(spent.exact)
     here, *neighbours = _joint_laws(run, laws, outcomes)
-    assert here.sum() == pytest.approx(1)
+    assert here.sum() == approx(1)
     for epsilon in filter(np.isfinite, stated):
         assert leak(here, neighbours, epsilon) <= DELTA * (1 + 1e-9)
 
@@ -257,7 +258,7 @@ def test_none_of_many_sessions_releases_more_than_it_promises(run: Run) -> None:
 
 
 def test_a_broken_promise_fails_before_anything_is_written(
-    nzc: Nzc, histograms: Path, monkeypatch: pytest.MonkeyPatch
+    nzc: Nzc, histograms: Path, monkeypatch: MonkeyPatch
 ) -> None:
     monkeypatch.setattr(Promise, "epsilon", 0.1)
     ran = nzc(*FILE, code=1)

@@ -13,6 +13,7 @@ import pytest
 from conftest import Nzc, newest_folder, parametrize, state
 from numpy.random import default_rng
 from numpy.testing import assert_allclose, assert_array_equal
+from pytest import approx, raises
 from scipy.optimize import brentq
 from scipy.stats import norm
 from sessions import policy_of
@@ -87,8 +88,8 @@ def test_prices_are_those_of_individualized_pate() -> None:
         (_, _), (_, flip) = library.PermuteAndFlip(0.1).between(Adjacency().times(s)).worst_case()
         assert (flip.hint is None) == (s > 1)
         counts = library.Counts(0.1).between(OwnCells().times(s))
-        assert counts.worst_case_epsilon(9, 1e-5) == pytest.approx(0.2 * s)
-    with pytest.raises(library.InputError):
+        assert counts.worst_case_epsilon(9, 1e-5) == approx(0.2 * s)
+    with raises(library.InputError):
         library.Stable(5, 1.2).between(SeveralVotes(2))
 
 
@@ -104,7 +105,7 @@ def test_a_smaller_group_pays_for_what_may_be_asked(budget: float) -> None:
     assert (promise.individual["careful"] == alone) == (promise.epsilon < budget)
     if promise.epsilon == budget:  # at most so much of μ is spent, of which hers is a quarter
         mu = brentq(lambda mu: _leak(mu, budget) - DELTA, 0.01, 10) / 4
-        assert _leak(mu, promise.individual["careful"]) == pytest.approx(DELTA, rel=1e-3)
+        assert _leak(mu, promise.individual["careful"]) == approx(DELTA, rel=1e-3)
 
 
 def _leak(mu: float, epsilon: float) -> float:
@@ -122,7 +123,7 @@ def test_weights_are_in_proportion_and_never_above_it() -> None:
         ratio = whole / whole.max() * budgets.max() / budgets
         assert (ratio <= 1 + 1e-9).all() and (ratio >= 0.95).all()
     assert {*shares([0.5, 2.0], Adjacency())} == {"0.5", "2"}  # as the names in a file
-    with pytest.raises(library.InputError, match=r"^budget.groups=0.001: "):
+    with raises(library.InputError, match=r"^budget.groups=0.001: "):
         weights({"a": 0.001, "b": 1})
 
 
@@ -202,11 +203,11 @@ def test_a_run_states_and_publishes_the_epsilon_of_each_group(
 ) -> None:
     ran = nzc(*settings, GROUPS)
     own = ran.result["individual"]
-    assert own["open"] == ran.result["epsilon"]["published"] == pytest.approx(2, rel=1e-3)
+    assert own["open"] == ran.result["epsilon"]["published"] == approx(2, rel=1e-3)
     assert least < own["careful"] <= 0.5 * (1 + 1e-9)
     publish_run(newest_folder(ran), Path("published"), name="clinic")
     assert json.loads(Path("published/privacy.json").read_text())["individual"] == own
     assert f"| careful | {number(own['careful'])} |" in Path("published/README.md").read_text()
     state(newest_folder(ran), ran.result | {"individual": own | {"careful": 0.1}})
-    with pytest.raises(library.InputError, match=r"individual.careful=0.1: must be at least"):
+    with raises(library.InputError, match=r"individual.careful=0.1: must be at least"):
         publish_run(newest_folder(ran), Path("less"), name="clinic")

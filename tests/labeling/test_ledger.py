@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 import pytest
 from conftest import parametrize
+from pytest import approx, raises
 from scipy.stats import norm
 
 import nzc
@@ -30,7 +31,7 @@ from nzc.validation import InputError
 DELTA = 1e-5
 #: ε of three releases that cost 0.01 α each.
 THREE = adaptive_epsilon(0.03 * CHOICES, DELTA)
-NEVER = pytest.raises(InputError, match="a release is never forgotten")
+NEVER = raises(InputError, match="a release is never forgotten")
 WRITER = """
 import sys
 import numpy as np
@@ -107,9 +108,9 @@ def test_total_is_the_composition_of_all_distinct_releases_of_the_dataset(ledger
     for key in "abc":
         ledger.record(release(key))
     ledger.record(release("z", cost=9.0, dataset="another"))
-    assert ledger.total("digest", DELTA) == pytest.approx(THREE, rel=0.02)
+    assert ledger.total("digest", DELTA) == approx(THREE, rel=0.02)
     alone = to_epsilon(lambda orders: 9.0 * orders, DELTA)[0]  # on its own orders
-    assert ledger.total("another", DELTA) == pytest.approx(alone, rel=5e-3)
+    assert ledger.total("another", DELTA) == approx(alone, rel=5e-3)
     assert ledger.total("nothing", DELTA) == 0.0
     ledger.record(release("nzc", cost=np.inf))
     assert ledger.total("digest", DELTA) == np.inf
@@ -129,12 +130,12 @@ def test_gaussian_releases_add_exactly_in_mu_squared(
     together = reduce(add, [cost] * number).epsilon(delta)
     for epsilon in (ledger.total("digest", delta), together.exact, together.data_independent):
         leak = norm.cdf(mu / 2 - epsilon / mu) - np.exp(epsilon) * norm.cdf(-mu / 2 - epsilon / mu)
-        assert leak == pytest.approx(min(delta, 2 * norm.cdf(mu / 2) - 1), rel=1e-5)
+        assert leak == approx(min(delta, 2 * norm.cdf(mu / 2) - 1), rel=1e-5)
     # Other releases beside them are composed by their Rényi costs, also of an entry that cost more.
     ledger.record(replace(release("0"), rdp=9 * ORDERS))
     rdp = 9 * CHOICES + (number - 1) * CHOICES * (2 / 40) ** 2 / 2
     if number > 1:
-        assert ledger.total("digest", delta) == pytest.approx(adaptive_epsilon(rdp, delta))
+        assert ledger.total("digest", delta) == approx(adaptive_epsilon(rdp, delta))
 
 
 def test_what_entries_use_of_delta_adds_up(ledger: Ledger) -> None:
@@ -142,7 +143,7 @@ def test_what_entries_use_of_delta_adds_up(ledger: Ledger) -> None:
         ledger.record(replace(release(key), delta_cost=leak))
     assert ledger.total("digest", 7e-6) == np.inf
     rdp = 0.02 * CHOICES
-    assert ledger.total("digest", DELTA) == pytest.approx(adaptive_epsilon(rdp, 3e-6))
+    assert ledger.total("digest", DELTA) == approx(adaptive_epsilon(rdp, 3e-6))
 
 
 def test_costs_between_different_neighbours_have_no_sum(ledger: Ledger) -> None:
@@ -241,7 +242,7 @@ def test_a_damaged_or_empty_file_is_no_new_ledger(tmp_path: Path, content: bytes
     else:
         path.write_bytes(content)
     before = path.read_bytes()
-    with pytest.raises(InputError, match=r"ledger=.*ledger\.sqlite: must be a whole ledger"):
+    with raises(InputError, match=r"ledger=.*ledger\.sqlite: must be a whole ledger"):
         Ledger(path)
     assert path.read_bytes() == before
 
@@ -251,10 +252,10 @@ def test_a_lost_file_is_not_made_anew_and_a_locked_one_waited_for_no_longer_than
 ) -> None:
     with sqlite3.connect(ledger.path, isolation_level=None) as connection:
         connection.execute("BEGIN EXCLUSIVE")
-        with pytest.raises(RuntimeError, match=r"the ledger .* locked"):
+        with raises(RuntimeError, match=r"the ledger .* locked"):
             Ledger(ledger.path, wait=0.2)
     ledger.path.unlink()
-    with pytest.raises(RuntimeError, match="unable to open"):
+    with raises(RuntimeError, match="unable to open"):
         ledger.record(release())
     assert not ledger.path.exists()
 
@@ -270,7 +271,7 @@ def test_datasets_of_one_name_count_together(ledger: Ledger) -> None:
     for name in ("hospital", "clinic"):
         ledger.name("bridge", name)
     assert ledger.counted_with("new") == {"old", "new", "bridge"}
-    assert ledger.total("old", DELTA) == pytest.approx(THREE, rel=0.02)
+    assert ledger.total("old", DELTA) == approx(THREE, rel=0.02)
     assert ledger.total("apart", DELTA) == alone
     counted, _ = run_ledger(ledger, "new", ledger.entries("new")[1]).split()
     assert sorted(entry.dataset for entry in counted) == ["bridge", "new", "old"]

@@ -27,6 +27,7 @@ import pytest
 from conftest import Command, Nzc, contents, mlflow_client, parametrize, tracked_runs
 from numpy.testing import assert_allclose
 from PIL import Image
+from pytest import MonkeyPatch
 from scipy.special import logsumexp
 
 from nzc.accounting import Cost
@@ -305,7 +306,7 @@ class Trace:
         self.marks.append((len(self.releases), len(self.charged)))
 
 
-def _watch(patch: pytest.MonkeyPatch, now: Trace, first: Trace | None) -> None:
+def _watch(patch: MonkeyPatch, now: Trace, first: Trace | None) -> None:
     """Trace the next run; if there was a first one, the next draws the same."""
 
     def spy(kind: Any, name: str) -> Callable[[Callable[..., Any]], None]:
@@ -446,7 +447,7 @@ Run = Callable[..., dict[str, bytes]]
 
 
 @pytest.fixture
-def run(nzc: Nzc, command: Command, monkeypatch: pytest.MonkeyPatch) -> Run:
+def run(nzc: Nzc, command: Command, monkeypatch: MonkeyPatch) -> Run:
     """Run on data and publish: what is printed, published and sent, by name; or the line that
     refuses it.
     """
@@ -469,7 +470,7 @@ def run(nzc: Nzc, command: Command, monkeypatch: pytest.MonkeyPatch) -> Run:
             shutil.rmtree(folder, ignore_errors=True)
         kind.write(kind.neighbour(change))
         Path("own.py").write_text(NETWORK)
-        with pytest.MonkeyPatch.context() as patch:
+        with MonkeyPatch.context() as patch:
             if now is not None:
                 _watch(patch, now, first)
             ran = nzc(*kind.settings, *settings, code=code)

@@ -9,6 +9,7 @@ from brute import leak
 from conftest import SMALL, Nzc, parametrize
 from numpy.random import default_rng
 from numpy.testing import assert_allclose, assert_array_equal
+from pytest import approx, raises
 from sessions import ledger_of, policy_of
 
 import nzc
@@ -88,7 +89,7 @@ def test_sizes_of_rounds(
     asks: bool,
     sizes: list[int] | str,
 ) -> None:
-    with nullcontext() if isinstance(sizes, list) else pytest.raises(InputError, match=sizes):
+    with nullcontext() if isinstance(sizes, list) else raises(InputError, match=sizes):
         assert QuerySelection(choice, parts).sizes(queries, POOL, student, asks) == sizes
 
 
@@ -205,7 +206,7 @@ MIXED = NoisyArgmax(LaplaceNoise(0.05), first=NoisyArgmax(GaussianNoise(40)))
 def test_no_promise_is_made_that_cannot_be_kept(
     mechanism: NoisyArgmax, budget: float | None, message: str
 ) -> None:
-    with pytest.raises(InputError, match=message):
+    with raises(InputError, match=message):
         Promise(policy_of(mechanism, budget), [20, 20])
 
 
@@ -295,7 +296,7 @@ def test_asking_stops_after_so_many_answers(sizes: list[int]) -> None:
     assert (session.released != ABSTAIN).sum() == 7
     assert session.released[session.rows[-1]] != ABSTAIN  # the last row asked is the seventh answer
     once = mechanism.worst_case_epsilon(60, 1e-5, answers=7)  # against attacks: test_adaptive.py
-    assert session.promise.epsilon == pytest.approx(once)
+    assert session.promise.epsilon == approx(once)
     assert once < gaussian(np.sqrt(60 / 20**2 + 7 * 2 / 20**2), 1e-5)
 
 

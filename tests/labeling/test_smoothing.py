@@ -1,9 +1,9 @@
 """The smoother of noisy counts: probabilities of all public rows, from counts of the asked rows."""
 
 import numpy as np
-import pytest
 from conftest import parametrize
 from numpy.random import default_rng
+from pytest import approx
 
 from nzc.labeling.smoothing import NoisyTotals, expected_records, smooth
 from nzc.mechanisms import Counts
@@ -90,9 +90,9 @@ def test_right_labels_are_expected_by_the_law_of_the_noise() -> None:
     mechanism = Counts(gamma=0.05)
     noise = default_rng(0).laplace(scale=20, size=(200_000, 4))
     right = np.mean((np.array([60.0, 20, 20, 20]) + noise).argmax(axis=1) == 0)
-    assert expected_in_cells(mechanism, 1_200, 4, 10, 0.5) == (1, pytest.approx(right, abs=0.005))
-    assert expected_in_cells(mechanism, 10**6, 10, 10) == (1, pytest.approx(1))
-    assert expected_in_cells(mechanism, 1, 10, 1_000) == (1, pytest.approx(0.1, abs=0.01))
+    assert expected_in_cells(mechanism, 1_200, 4, 10, 0.5) == (1, approx(right, abs=0.005))
+    assert expected_in_cells(mechanism, 10**6, 10, 10) == (1, approx(1))
+    assert expected_in_cells(mechanism, 1, 10, 1_000) == (1, approx(0.1, abs=0.01))
 
 
 @parametrize("classes", [2, 10])
@@ -106,5 +106,5 @@ def test_public_sums_take_their_share_of_noise_away(classes: int) -> None:
     noisy = votes + rng.laplace(scale=3, size=votes.shape)
     totals = NoisyTotals(noisy, np.zeros(20_000), 3 * 2**0.5).with_sums(sums)
     assert np.allclose(totals.counts.sum(axis=1), sums) and (totals.expected == sums).all()
-    assert (totals.counts - votes).std() == pytest.approx(totals.noise_std, rel=0.02)
-    assert totals.noise_std**2 == pytest.approx(18 * (1 - 1 / classes))
+    assert (totals.counts - votes).std() == approx(totals.noise_std, rel=0.02)
+    assert totals.noise_std**2 == approx(18 * (1 - 1 / classes))

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from pytest import raises
 
 from nzc.labeling.ledger import Ledger
 from nzc.labeling.totals import People, Total
@@ -37,12 +38,12 @@ def test_what_is_published_adds_up_under_one_name_and_keeps_to_its_limit(ledger:
     assert People(ledger, "apart", None).total_with(PURE, 0.1, "run 2").folders == 1
     for people in (People(ledger, "two", None), People(ledger, "new", "hospital")):
         for run in (None, "run 3"):
-            with pytest.raises(InputError, match=r"budget.total=0.25: must be at least 0.3"):
+            with raises(InputError, match=r"budget.total=0.25: must be at least 0.3"):
                 people.total_with(more, 0.25, run)
         assert people.total_with(more, 0.3) == Total(2, 0.3, 0, 0.3)
     assert People(ledger, "two", None).total_with(more, None, "run 3") == Total(2, 0.3, 0)
     assert one.total_with(PURE, None) == Total(3, 0.4, 0)
-    with pytest.raises(InputError, match=r"budget.total=9: allows no such run"):
+    with raises(InputError, match=r"budget.total=9: allows no such run"):
         one.total_with((0.1, 0.0, "one record differs"), 9)
 
 

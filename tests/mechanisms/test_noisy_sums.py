@@ -1,8 +1,8 @@
 """Noise of sums: its size, its grid, and what may be released together."""
 
 import numpy as np
-import pytest
 from conftest import parametrize
+from pytest import raises
 from scipy import stats
 
 import nzc
@@ -27,5 +27,5 @@ def test_votes_and_sums_are_not_mixed() -> None:
         (nzc.Sums(40), OwnCells()),
         (nzc.GNMax(40), Vectors()),
     ):
-        with pytest.raises(InputError, match="teachers=sums"):
+        with raises(InputError, match="teachers=sums"):
             mechanism.between(adjacency)

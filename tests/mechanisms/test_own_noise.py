@@ -7,8 +7,8 @@ from itertools import product
 import brute
 import numpy as np
 import presets
-import pytest
 from conftest import parametrize
+from pytest import approx, raises
 from scipy import stats
 
 import nzc
@@ -110,12 +110,12 @@ def test_a_law_of_ones_own_costs_what_is_known_of_it(law, ours):
 def test_a_law_with_heavy_tails(gap):
     """The difference of two Cauchy variables is another of twice the scale."""
     found = NoisyArgmax(Own(stats.cauchy())).log_law(np.array([[gap, 0]]))[0, 1]
-    assert found == pytest.approx(stats.cauchy.logsf(gap, scale=2 * UNIT), rel=1e-12)
+    assert found == approx(stats.cauchy.logsf(gap, scale=2 * UNIT), rel=1e-12)
 
 
 def test_a_law_that_does_not_sum_to_one_is_refused(monkeypatch):
     monkeypatch.setattr(Own, "log_density", lambda noise, x: noise.law.logpdf(x) + 1e-4)
-    with pytest.raises(InputError, match="must have a law that sums to one"):
+    with raises(InputError, match="must have a law that sums to one"):
         NoisyArgmax(Own(stats.norm())).cost([[120, 100, 30]], [0]).epsilon(1e-5)
 
 
@@ -143,7 +143,7 @@ BOUNDS = [
 def test_a_bound_below_the_law_is_refused_at_once(law, bound, small):
     boost = Boost(c=4)
     require_worst_case(Own(law, bound), boost.shift)
-    with pytest.raises(InputError, match=r"^worst_case=.*must hold for any votes"):
+    with raises(InputError, match=r"^worst_case=.*must hold for any votes"):
         NoisyArgmax(Own(law, small), boost)
 
 
@@ -184,7 +184,7 @@ def test_every_noise_of_nzc_is_a_presets_and_passes_its_checks(kind):
 def test_a_bound_that_is_too_small_at_the_votes_is_refused():
     (exact,) = nzc.LNMax(0.05).cost(np.array([[130, 120]]), np.zeros(1, int)).exact
     exact = replace(exact, ceiling=lambda orders: np.full((2, len(orders)), 1e-6))
-    with pytest.raises(InputError, match=r"worst_case=.*at order 2 it is too small at these"):
+    with raises(InputError, match=r"worst_case=.*at order 2 it is too small at these"):
         exact.total(np.array([2.0, 8.0]))
 
 
@@ -267,7 +267,7 @@ REFUSED = [
 
 @parametrize(("noise", "reason"), REFUSED)
 def test_noise_that_is_not_what_its_law_or_its_class_says_is_refused(noise, reason):
-    with pytest.raises(InputError, match=reason):
+    with raises(InputError, match=reason):
         NoisyArgmax(noise)
 
 
@@ -282,7 +282,7 @@ def test_a_bound_that_is_proved_for_laplace_noise_alone_is_not_lent_to_another()
 
 @parametrize("noise", [GumbelNoise(0.1), derived(LaplaceNoise, 0.1)])
 def test_counts_have_laplace_or_gaussian_noise_only(noise):
-    with pytest.raises(InputError, match=r"must be nzc.LaplaceNoise or nzc.GaussianNoise itself"):
+    with raises(InputError, match=r"must be nzc.LaplaceNoise or nzc.GaussianNoise itself"):
         NoisyCounts(noise)
 
 

@@ -5,9 +5,9 @@ from itertools import product
 import brute
 import numpy as np
 import presets
-import pytest
 from conftest import parametrize
 from numpy.random import default_rng
+from pytest import approx, raises
 from scipy.special import log_ndtr
 
 import nzc
@@ -44,7 +44,7 @@ def test_stable_spends_its_leak_from_delta():
     cost = nzc.Stable(80, 12).cost(votes, np.zeros(100, dtype=int))
     delta_cost = float(np.exp(log_ndtr(-80 / 12)))
     # Every query uses its part of δ, answered or not.
-    assert nzc.Stable(80, 12).promise(100, 1).delta_cost == pytest.approx(100 * delta_cost)
+    assert nzc.Stable(80, 12).promise(100, 1).delta_cost == approx(100 * delta_cost)
     below, tight, loose = map(cost.epsilon, (99.9 * delta_cost, 101 * delta_cost, 1e-5))
     assert below.exact == below.data_independent == np.inf
     assert loose.exact < tight.exact < np.inf
@@ -63,14 +63,14 @@ def test_a_student_states_probabilities(probs, use):
     """With other numbers a moved vote may change the statistic by more than 1."""
     mechanism = INTERACTIVE.between(nzc.Abstentions(10))
     more = {"release": [default_rng(0)], "cost": [np.array([0])]}
-    with pytest.raises(InputError, match=r"^student_probs=.*must be probabilities"):
+    with raises(InputError, match=r"^student_probs=.*must be probabilities"):
         getattr(mechanism, use)(np.array([[5, 4]]), *more.get(use, []), student_probs=[probs])
 
 
 def test_a_cost_that_depends_on_a_student_is_not_told_without_one():
     votes = np.array([[600, 400]])
     label = np.array([0])
-    with pytest.raises(InputError, match=r"^student_probs=missing"):
+    with raises(InputError, match=r"^student_probs=missing"):
         INTERACTIVE.cost(votes, label)
 
 
@@ -80,20 +80,20 @@ def test_a_cost_that_depends_on_a_student_is_not_told_without_one():
     [("threshold", -1), ("threshold", np.nan), ("sigma1", 0), ("sigma1", "much"), ("sigma1", None)],
 )
 def test_wrong_screens_are_refused_by_name(name, knob, value):
-    with pytest.raises(InputError, match=f"{knob}=.*: must be a finite number"):
+    with raises(InputError, match=f"{knob}=.*: must be a finite number"):
         presets.build(name, **{knob: value})
 
 
 def test_a_threshold_out_of_reach_and_a_certain_student_are_refused():
-    with pytest.raises(InputError, match=r"threshold=5000: must be at most"):
+    with raises(InputError, match=r"threshold=5000: must be at most"):
         nzc.Confident(5000, 5, 40).check(250)
-    with pytest.raises(InputError, match="confidence=1: must be a number strictly between 0 and 1"):
+    with raises(InputError, match="confidence=1: must be a number strictly between 0 and 1"):
         InteractiveScreen(20, 5, 1)
 
 
 def test_abstaining_is_precise_far_above_the_threshold():
     _, abstain = ThresholdScreen(0, 5).log_answer(np.array([[250, 0]]), None)
-    assert abstain[0] == pytest.approx(float(brute.mp.log(brute.mp.ncdf(-50))), rel=1e-12)
+    assert abstain[0] == approx(float(brute.mp.log(brute.mp.ncdf(-50))), rel=1e-12)
 
 
 class OneClass(Screen):
@@ -141,7 +141,7 @@ def gap(screen, votes, student_probs):
 def test_a_statistic_that_one_vote_changes_by_more_than_one_is_refused(statistic):
     screen = own_screen(Screen, statistic=statistic)
     mechanism = NoisyArgmax(GaussianNoise(5), screen=screen)
-    with pytest.raises(InputError, match=r"^statistic=Mine: .*changes by at most 1"):
+    with raises(InputError, match=r"^statistic=Mine: .*changes by at most 1"):
         mechanism.release(np.array([[6, 4, 0]]), default_rng(0))
 
 

@@ -3,6 +3,7 @@
 import pytest
 import torch
 from conftest import parametrize
+from pytest import raises
 from torch.nn import functional as F
 
 from nzc import networks
@@ -61,6 +62,6 @@ def test_what_suits_a_shape_is_known_before_anything_is_computed() -> None:
     networks.require_fit("resnet32", (3, 32, 32), 10)
     networks.require_fit("gan", (4,), 3)
     for network in ("resnet32", "gan_conv"):
-        with pytest.raises(InputError, match=rf"^network={network}: .*\[4\]"):
+        with raises(InputError, match=rf"^network={network}: .*\[4\]"):
             networks.require_fit(network, (4,), 3)
     assert (torch.get_rng_state() == state).all()

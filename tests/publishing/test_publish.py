@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 from conftest import SMALL, VOTES, Command, Nzc, contents, newest_folder, parametrize, state
+from pytest import raises
 
 from nzc.app.publish import publish_run as publish
 from nzc.runs.formatting import number
@@ -27,7 +28,7 @@ def test_a_released_folder_is_whole_and_open_to_all(nzc: Nzc, tmp_path: Path) ->
         file = newest_folder(ran) / name
         written = file.read_bytes()
         file.write_bytes(written + b"\n")
-        with pytest.raises(InputError, match=f"must have the {name} that the run wrote"):
+        with raises(InputError, match=f"must have the {name} that the run wrote"):
             publish(newest_folder(ran), dest)
         file.write_bytes(written)
     os.umask(0o022)
@@ -116,7 +117,7 @@ def test_what_was_changed_is_not_published(nzc: Nzc, histograms: Path, command: 
     shutil.copytree(here, here.with_name("before"))
     for name, tamper in list(_tamperings(run, store)):
         tamper()
-        with pytest.raises(InputError) as refused:
+        with raises(InputError) as refused:
             publish(run, here / "published")
         assert "\n" not in str(refused.value), name
         assert not (here / "published").exists(), name
@@ -129,7 +130,7 @@ def test_what_was_changed_is_not_published(nzc: Nzc, histograms: Path, command: 
     assert command(*again)[0] == 2
     assert command(*again, "--store", str(moved))[0] == 0
     for folder, dest, key in ((run, here, "DEST="), (here / "nowhere", here / "x", "RUN=")):
-        with pytest.raises(InputError, match=rf"{key}.*must"):
+        with raises(InputError, match=rf"{key}.*must"):
             publish(folder, dest, moved)
         assert not (here / "x").exists()
 
@@ -152,5 +153,5 @@ def test_a_published_epsilon_follows_from_the_configuration(
     record = json.loads((run / "result.json").read_text())
     record["epsilon"]["published"] *= 0.99
     state(run, record)
-    with pytest.raises(InputError, match=r"epsilon.published=.*follows from the configuration"):
+    with raises(InputError, match=r"epsilon.published=.*follows from the configuration"):
         publish(run, Path("bad"))

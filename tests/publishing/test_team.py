@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from conftest import VOTES, Command, Nzc, mlflow_client, tracked_runs
+from pytest import MonkeyPatch, approx
 
 from nzc.labeling.ledger import Ledger
 from nzc.labeling.totals import People
@@ -66,7 +67,7 @@ def test_a_name_joins_runs_folders_and_experiments(
     assert code == 0 and out.splitlines()[-1] == "out2"
     first, second = _json("out1", "privacy.json"), _json("out2", "privacy.json")
     epsilon = first["epsilon"]["published"] + second["epsilon"]["published"]
-    total = {"folders": 2, "epsilon": pytest.approx(epsilon), "delta": 2e-5, "limit": 2}
+    total = {"folders": 2, "epsilon": approx(epsilon), "delta": 2e-5, "limit": 2}
     assert first["total"]["folders"] == 1 and second["total"] == total
     assert first["name"] == second["name"] == "hospital"
     assert f"ε = {number(epsilon)} and" in Path("out2/README.md").read_text()
@@ -78,7 +79,7 @@ def test_a_name_joins_runs_folders_and_experiments(
 
 
 def test_folders_of_a_team_share_a_ledger(
-    nzc: Nzc, command: Command, histograms: Path, monkeypatch: pytest.MonkeyPatch
+    nzc: Nzc, command: Command, histograms: Path, monkeypatch: MonkeyPatch
 ) -> None:
     run = [*FILE, "dataset.name=hospital", "hydra.run.dir=run"]
     Path("team").mkdir()

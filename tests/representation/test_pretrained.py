@@ -9,6 +9,7 @@ import torch
 from conftest import parametrize
 from few_labels import QUIET
 from numpy.testing import assert_allclose
+from pytest import raises
 from torch import nn
 from torch.nn import functional as F
 from torchvision.models import ResNet18_Weights, mobilenet_v3_small, resnet18
@@ -92,7 +93,7 @@ def test_the_weights_are_in_the_stored_key(tmp_path: Path) -> None:
     ],
 )
 def test_a_model_without_weights_is_refused(key: str, value: str | None) -> None:
-    with pytest.raises(InputError) as refused:
+    with raises(InputError) as refused:
         Pretrained(**{"model": "resnet18", key: value})
     assert (refused.value.key, refused.value.value) == (key, value)
 
@@ -114,5 +115,5 @@ def _dependent(x: torch.Tensor) -> torch.Tensor:
 def test_models_that_do_not_suit_are_refused(model: Any, rows: np.ndarray, tmp_path: Path) -> None:
     """Where a vector depends on the rows beside it, a record would move other records."""
     encoder = Pretrained(model=model, weights=_saved(tmp_path / "w.pt", resnet18()))
-    with pytest.raises(InputError, match=r"^representation\.encoder\.model="):
+    with raises(InputError, match=r"^representation\.encoder\.model="):
         encoder.check(rows)

@@ -5,11 +5,11 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
-import pytest
 import torch
 from conftest import Nzc, newest_folder, parametrize
 from few_labels import QUIET, STRONG
 from numpy.random import default_rng
+from pytest import CaptureFixture, approx, raises
 from sklearn.datasets import make_circles
 from sklearn.neighbors import KNeighborsClassifier
 
@@ -108,8 +108,8 @@ def test_vectors_beside_the_map_have_their_share_of_the_variance() -> None:
     x = default_rng(0).random((60, 2), np.float32)
     both = _placed(replace(SPECTRAL, share=0.3), x)
     places, vectors = np.split(both, [6], axis=1)
-    assert places.var(axis=0).sum() == pytest.approx(0.3, rel=1e-3)
-    assert vectors.var(axis=0).sum() == pytest.approx(0.7, rel=1e-3)
+    assert places.var(axis=0).sum() == approx(0.3, rel=1e-3)
+    assert vectors.var(axis=0).sum() == approx(0.7, rel=1e-3)
     assert np.ptp(vectors / x) < 1e-4
     assert np.ptp(places / _placed(SPECTRAL, x)) < 1e-3
     assert np.array_equal(_placed(replace(SPECTRAL, share=0.0), x), x)
@@ -126,7 +126,7 @@ CLOUD = default_rng(0).normal(size=(300, 10)).astype(np.float32)
     ids=["rings", "one cloud"],
 )
 def test_a_space_without_clusters_is_known_beforehand(
-    rows: np.ndarray, classes: int, clear: bool, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    rows: np.ndarray, classes: int, clear: bool, tmp_path: Path, capsys: CaptureFixture[str]
 ) -> None:
     public = Split(rows, np.zeros(len(rows), np.int64))
     private = Split(rows[:1], public.y[:1])
@@ -138,12 +138,12 @@ def test_a_space_without_clusters_is_known_beforehand(
 
 def test_settings_that_do_not_suit_the_rows_are_refused() -> None:
     splits = _rings(90, 40)
-    with pytest.raises(InputError, match=r"^_target_=Neighbours: .*groups"):
+    with raises(InputError, match=r"^_target_=Neighbours: .*groups"):
         Neighbours(count=30, sampling=0.5).check(replace(splits, units=Units(np.arange(90) // 2)))
     for count, sampling in ((46, 0.5), (1, 0.0)):
-        with pytest.raises(InputError):
+        with raises(InputError):
             Neighbours(count=count, sampling=sampling).check(splits)
-    with pytest.raises(InputError, match=r"^representation\.dimensions=400: "):
+    with raises(InputError, match=r"^representation\.dimensions=400: "):
         replace(SPECTRAL, dimensions=400).check(_rings().public.x)
 
 

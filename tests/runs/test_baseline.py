@@ -8,6 +8,7 @@ import pytest
 import torch
 from conftest import Command, Nzc, newest_folder, parametrize, tracked_runs
 from numpy.random import default_rng
+from pytest import approx
 from scipy.stats import norm
 from torch import nn
 
@@ -67,13 +68,13 @@ def test_what_is_learned_has_the_noise_of_all_steps() -> None:
     # Of one step's noise, so much is in the mean of the last half.
     shares = np.minimum(1, (STEPS - np.arange(STEPS)) / (STEPS // 2))
     expected = rate * 2 * STEPS**0.5 / learner.mu * np.linalg.norm(shares)
-    assert learned.std() == pytest.approx(expected, rel=0.1)
+    assert learned.std() == approx(expected, rel=0.1)
 
 
 def test_a_row_that_has_no_finite_place_has_no_features() -> None:
     rows = torch.tensor([[-torch.inf, 2], [torch.nan, 2], [9, 2]])
     features = Scaled(nn.Flatten(), default_rng(0).random((50, 2), np.float32))(rows)
-    assert features.norm(dim=1).tolist() == pytest.approx([0.5, 0.5, 1.25**0.5])
+    assert features.norm(dim=1).tolist() == approx([0.5, 0.5, 1.25**0.5])
 
 
 def test_a_baseline_has_the_same_promise(nzc: Nzc) -> None:
@@ -94,7 +95,7 @@ def test_a_baseline_has_the_same_promise(nzc: Nzc) -> None:
         assert first[key] == second[key]
     assert (second["aggregator"], second["answered"], second["unit"]) == ("dp_sgd", 0, "group")
     promised = second["epsilon"]["published"]
-    assert first["epsilon"]["published"] == promised == pytest.approx(1, rel=1e-3)
+    assert first["epsilon"]["published"] == promised == approx(1, rel=1e-3)
     assert second["epsilon"]["published_delta"] == second["delta"] and second["accuracy"] > 0.85
     ledger = Ledger(Path(".nzc/ledger.db"))
     entries = ledger.entries()

@@ -3,8 +3,8 @@
 from pathlib import Path
 
 import numpy as np
-import pytest
 from conftest import SMALL, Nzc, newest_folder, parametrize, tracked_runs
+from pytest import approx
 from sklearn.metrics import (
     average_precision_score,
     balanced_accuracy_score,
@@ -33,15 +33,15 @@ def test_metrics_agree_with_scikit_learn(classes: int) -> None:
     predicted = probs.argmax(axis=1)
     names = "abcde"[:classes]
     metrics = Metrics.of(probs, truth, names)
-    assert metrics.balanced_accuracy == pytest.approx(balanced_accuracy_score(truth, predicted))
+    assert metrics.balanced_accuracy == approx(balanced_accuracy_score(truth, predicted))
     recall = dict(zip(names, recall_score(truth, predicted, average=None), strict=True))
-    assert metrics.recall == pytest.approx(recall)
+    assert metrics.recall == approx(recall)
     assert [name for name, _ in metrics.lowest] == sorted(recall, key=recall.__getitem__)[:3]
     assert metrics.majority == (truth == 0).mean()
     ranked = [1] if classes == 2 else list(range(classes))
     one, scores = np.eye(classes)[truth][:, ranked], probs[:, ranked]
-    assert metrics.auc == pytest.approx(roc_auc_score(one, scores))
-    assert metrics.average_precision == pytest.approx(average_precision_score(one, scores))
+    assert metrics.auc == approx(roc_auc_score(one, scores))
+    assert metrics.average_precision == approx(average_precision_score(one, scores))
 
 
 def test_what_is_not_known_is_none_and_not_zero() -> None:
@@ -105,7 +105,7 @@ def test_built_in_and_own_metrics_stand_in_table_result_and_tracker(nzc: Nzc) ->
     result = ran.result
     metrics = result["metrics"]
     assert metrics["right"] == result["accuracy"]
-    assert metrics["macro"] == pytest.approx(metrics["balanced_accuracy"])
+    assert metrics["macro"] == approx(metrics["balanced_accuracy"])
     assert metrics["late"] is None and 0 < metrics["agreement"] <= 1
     assert result["warnings"][-1].startswith("metrics.late (late.late)")
     # An error may quote labels of the test split.

@@ -4,9 +4,9 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-import pytest
 from conftest import parametrize
 from omegaconf import OmegaConf
+from pytest import approx, raises
 from sklearn.metrics import f1_score, roc_auc_score
 
 from nzc.app.build import build_metrics
@@ -72,7 +72,7 @@ def test_any_metric_of_labels_or_probabilities(
     metric.check(truth, classes)
     for _ in range(2):  # nothing is left of the last evaluation
         right = expected(truth, predicted, probs)
-        assert metric(truth, predicted, probs) == pytest.approx(right, rel=1e-5)
+        assert metric(truth, predicted, probs) == approx(right, rel=1e-5)
 
 
 @parametrize(
@@ -89,13 +89,13 @@ def test_any_metric_of_labels_or_probabilities(
 def test_a_metric_that_is_wrong_is_refused_by_its_key(
     node: Any, line: str, truth: list[int]
 ) -> None:
-    with pytest.raises(InputError, match=line):
+    with raises(InputError, match=line):
         _own(node).check(np.array(truth, np.int64), 4)
 
 
 @parametrize("name", ["auc", "recall_macro", "epsilon_mine", "f1 macro"])
 def test_a_name_of_nzc_s_own_figures_is_refused(name: str) -> None:
-    with pytest.raises(InputError, match=rf"^metrics.{name}="):
+    with raises(InputError, match=rf"^metrics.{name}="):
         _own("sklearn.metrics.accuracy_score", name)
     assert not any(map(is_taken, ("f1", "f1_macro", "macro_recall", "log_loss", "top2_accuracy")))
 
@@ -106,7 +106,7 @@ def test_names_of_metrics_need_no_plus_and_other_names_do() -> None:
     (metric,) = build_metrics(compose_run([*given, "metrics.gone=null"]))
     assert (metric.name, metric.part.keywords) == ("f1", {"average": "micro"})
     assert build_metrics(compose_run(["metrics=null"])) == ()
-    with pytest.raises(InputError, match=r"^metrics=3: "):
+    with raises(InputError, match=r"^metrics=3: "):
         build_metrics(compose_run(["metrics=3"]))
 
 

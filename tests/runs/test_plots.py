@@ -2,10 +2,10 @@
 
 import numpy as np
 import pandas as pd
-import pytest
 from conftest import VOTES, Nzc, newest_folder
 from matplotlib.figure import Figure
 from numpy.testing import assert_allclose, assert_array_equal
+from pytest import approx
 
 from nzc.mechanisms import count_votes
 from nzc.runs import plots
@@ -31,7 +31,7 @@ def test_curves_are_counts_of_rows_and_a_run_has_its_figures(nzc: Nzc) -> None:
     folder = newest_folder(ran)
     curves = read_curves(folder)
     for gap, share in zip(*curves["gap_above"], strict=True):
-        assert share == pytest.approx((gaps > gap).mean(), abs=1e-12)
+        assert share == approx((gaps > gap).mean(), abs=1e-12)
     answered = pd.read_csv(folder / "labels.csv")["row"]
     assert 0 < len(answered) < 40
     sizes = len(curves["asked"][1])

@@ -13,6 +13,7 @@ from threading import Timer
 import numpy as np
 import pytest
 from conftest import Command, parametrize
+from pytest import CaptureFixture, raises
 
 from nzc.labeling.ledger import Ledger
 from nzc.labeling.ledger_entry import LedgerEntry
@@ -82,7 +83,7 @@ DAMAGE = {
 
 @parametrize("damage", DAMAGE)
 def test_predictions_are_computed_once_and_again_where_they_are_damaged(
-    store: PredictionStore, damage: str, capsys: pytest.CaptureFixture[str]
+    store: PredictionStore, damage: str, capsys: CaptureFixture[str]
 ) -> None:
     train = Train()
     store.fetch({"x": 2}, train)
@@ -106,7 +107,7 @@ def test_unfinished_work_is_kept_and_a_leftover_of_a_killed_writer_removed(
         (work / "0.npz").write_bytes(b"half of the teachers")
         raise KeyboardInterrupt
 
-    with pytest.raises(KeyboardInterrupt):
+    with raises(KeyboardInterrupt):
         store.fetch({}, stop)
     (entry,) = store.entries()
     assert entry.state == "partial"
@@ -119,7 +120,7 @@ def test_unfinished_work_is_kept_and_a_leftover_of_a_killed_writer_removed(
 
 
 def test_another_process_is_waited_for_until_it_ends(
-    store: PredictionStore, capsys: pytest.CaptureFixture[str]
+    store: PredictionStore, capsys: CaptureFixture[str]
 ) -> None:
     """The one that waits takes over where the other is killed, and takes what the other has
     computed.

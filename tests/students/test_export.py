@@ -5,12 +5,12 @@ from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
-import pytest
 import torch
 from conftest import parametrize
 from few_labels import COMMON, clouds, fit
 from numpy.random import default_rng
 from numpy.testing import assert_allclose, assert_array_equal
+from pytest import raises
 from torch import nn
 
 from nzc.data import Standardizer
@@ -95,7 +95,7 @@ def test_a_served_student_refuses_images_of_other_numbers(
     served = exported.ExportedStudent(tmp_path)
     pd.testing.assert_frame_equal(served.predict(same), served.predict(x))
     for other in others:
-        with pytest.raises(ValueError, match="must be"):
+        with raises(ValueError, match="must be"):
             served.predict(other)
 
 

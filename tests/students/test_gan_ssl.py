@@ -5,10 +5,10 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-import pytest
 import torch
 from conftest import parametrize
 from few_labels import COMMON, QUIET, clouds
+from pytest import MonkeyPatch, approx
 from scipy.special import softmax
 
 from nzc.students import FittedStudent, StudentData
@@ -46,10 +46,10 @@ def test_unlabeled_loss_is_that_of_one_more_class() -> None:
     )
     expected = -np.log(1 - of_real).mean() - np.log(of_generated).mean()
     found = unlabeled_loss(torch.from_numpy(real), torch.from_numpy(generated))
-    assert found.item() == pytest.approx(expected, rel=1e-12)
+    assert found.item() == approx(expected, rel=1e-12)
 
 
-def test_all_terms_by_hand(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_all_terms_by_hand(monkeypatch: MonkeyPatch) -> None:
     """Without noise and augmentation both draws of the pool agree; what is left is written down."""
     data = clouds(40, 20, 4)[0]
     student = _student(data, network="mlp")
@@ -64,11 +64,11 @@ def test_all_terms_by_hand(monkeypatch: pytest.MonkeyPatch) -> None:
     features = student.network[:-1]
     p = logits.softmax(1).detach().double().numpy()
     assert {name: value.item() for name, value in terms.items()} == {
-        "labelled": pytest.approx(student.labeled_loss(student.network(x), y).item()),
-        "unlabelled": pytest.approx(unlabeled_loss(logits, student.network(generated)).item()),
-        "entropy": pytest.approx(-0.3 * (p * np.log(p)).sum(axis=1).mean(), rel=1e-5),
-        "consistency": pytest.approx(0, abs=1e-6),
-        "generator": pytest.approx(feature_matching(features(u), features(generated)).item()),
+        "labelled": approx(student.labeled_loss(student.network(x), y).item()),
+        "unlabelled": approx(unlabeled_loss(logits, student.network(generated)).item()),
+        "entropy": approx(-0.3 * (p * np.log(p)).sum(axis=1).mean(), rel=1e-5),
+        "consistency": approx(0, abs=1e-6),
+        "generator": approx(feature_matching(features(u), features(generated)).item()),
     }
 
 

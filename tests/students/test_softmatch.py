@@ -7,6 +7,7 @@ import pytest
 import torch
 from conftest import parametrize
 from few_labels import COMMON, STRONG, clouds, fit
+from pytest import approx
 from scipy.special import softmax
 
 from nzc.students.softmatch import PseudoLabels, SoftMatch
@@ -37,7 +38,7 @@ def test_a_sequence_of_batches_in_numpy() -> None:
         assert (labels.numpy() == batch.argmax(axis=1)).all()
         rates = np.maximum(0.2, 1 / np.arange(1, n + 1))
         counts = rates * np.append(np.cumprod(1 - rates[:0:-1])[::-1], 1)
-        assert counts.sum() == pytest.approx(1)
+        assert counts.sum() == approx(1)
         shares.append(batch.mean(axis=0))
         share = np.where(released, np.average(shares, axis=0, weights=counts), 1)
         aligned = batch * data.shares / share
@@ -58,12 +59,12 @@ def test_losses_in_numpy() -> None:
     y = torch.from_numpy(classes[:12])
     losses = config.losses(student, x, y, u)
     p = softmax(student.network(x).detach().numpy(), axis=1)[np.arange(len(y)), y]
-    assert losses["labelled"].item() == pytest.approx(-np.log(0.9 * p + 0.1 / 3).mean())
+    assert losses["labelled"].item() == approx(-np.log(0.9 * p + 0.1 / 3).mean())
     logits = student.network(u).detach()
     weights = PseudoLabels(clouds(30, 30)[0], 0.9, 2.0)(logits)[1].numpy()
     surest = softmax(logits.numpy(), axis=1).max(axis=1)
-    assert losses["pool"].item() == pytest.approx(0.7 * (weights * -np.log(surest)).mean())
-    assert student.curves["weight"].item() == pytest.approx(weights.mean())
+    assert losses["pool"].item() == approx(0.7 * (weights * -np.log(surest)).mean())
+    assert student.curves["weight"].item() == approx(weights.mean())
 
 
 @parametrize(("labeled", "wrong"), [(6, 0), (30, 1)])

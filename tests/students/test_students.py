@@ -6,11 +6,11 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-import pytest
 import torch
 from conftest import SMALL, TEACHERS, Nzc, parametrize
 from few_labels import COMMON, QUIET, STRONG, clouds, fit, quiet
 from numpy.testing import assert_allclose, assert_array_equal
+from pytest import MonkeyPatch, approx, raises
 from sklearn.ensemble import RandomForestClassifier
 from torch import nn
 
@@ -53,7 +53,7 @@ def _data(wrong: int = 0, rows: int = 200, asked: int = 120) -> StudentData:
     return data
 
 
-def test_steps_of_a_chunk_are_steps(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_steps_of_a_chunk_are_steps(monkeypatch: MonkeyPatch) -> None:
     """Also in bf16, where autocast keeps copies of the weights."""
     config = replace(PLAIN, steps=12, average=0.9)
     weights = []
@@ -105,11 +105,11 @@ def test_the_labeled_loss_by_hand() -> None:
         return student.labeled_loss(logits, y).item()
 
     for progress, left in ((0.0, 1.0), (0.25, 0.5), (0.5, 0.0), (0.9, 0.0)):
-        assert loss(logits, progress) == pytest.approx(left * corrected(logits).mean())
-    assert loss(logits, 0.9, mixed=0.3) == pytest.approx(0.3 * corrected(logits).mean())
+        assert loss(logits, progress) == approx(left * corrected(logits).mean())
+    assert loss(logits, 0.9, mixed=0.3) == approx(0.3 * corrected(logits).mean())
     forgetful = logits - torch.tensor([0.0, 0.0, 6.0])
     expected = corrected(forgetful)[2:4].sum() / 6
-    assert loss(forgetful, 0.9) == pytest.approx(expected)
+    assert loss(forgetful, 0.9) == approx(expected)
 
 
 def _on_the_cpu(x: torch.Tensor, rng: torch.Generator) -> torch.Tensor:
@@ -152,7 +152,7 @@ def test_certain_probabilities_are_labels_to_the_last_digit(config: Student) -> 
 
 @parametrize(("student", "repeating"), [(TABLES[0], {"strength": 10}), (TABLES[1], {"leaf": 30})])
 def test_weights_of_probabilities_are_those_of_repeated_rows(
-    student: SklearnStudent, repeating: dict[str, int], monkeypatch: pytest.MonkeyPatch
+    student: SklearnStudent, repeating: dict[str, int], monkeypatch: MonkeyPatch
 ) -> None:
     """Tenths as probabilities: the same as ten rows, of which so many have the class."""
     plain = partial(RandomForestClassifier, bootstrap=False)
@@ -262,7 +262,7 @@ def test_a_whole_run(nzc: Nzc, kind: str) -> None:
     ],
 )
 def test_students_learn_on_one_device_in_this_process(
-    config: StudentConfig, devices: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+    config: StudentConfig, devices: dict[str, Any], monkeypatch: MonkeyPatch
 ) -> None:
     """The curves go to the run, which holds private records: no other process may get it."""
     monkeypatch.setattr(torch.multiprocessing, "start_processes", None)
@@ -277,7 +277,7 @@ def test_students_learn_on_one_device_in_this_process(
     assert steps == [0, 1, 2]
 
 
-def test_what_a_student_holds_is_public(nzc: Nzc, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_a_student_holds_is_public(nzc: Nzc, monkeypatch: MonkeyPatch) -> None:
     """So it tells a callback, or a file of it, nothing of private records; nor do its callbacks."""
     held = []
     fit = TrainerSettings.fit
@@ -329,7 +329,7 @@ RANKED = Ranked(**vars(PLAIN))
 def test_what_cannot_take_a_step_is_refused_before_teachers_train(
     config: StudentConfig, wrong: dict[str, Any], line: str
 ) -> None:
-    with pytest.raises(InputError, match=f"^{line}"):
+    with raises(InputError, match=f"^{line}"):
         replace(config, **wrong).check((3,), 3, QUIET)
 
 

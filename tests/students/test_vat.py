@@ -6,6 +6,7 @@ from dataclasses import replace
 import pytest
 import torch
 from few_labels import COMMON, clouds, fit
+from pytest import MonkeyPatch
 from torch import Tensor, nn
 from torch.nn import functional as F
 from torch.testing import assert_close
@@ -63,7 +64,7 @@ def test_the_direction_is_the_hessians_dominant_eigenvector() -> None:
     assert_close(cost, values[:, -1] / 2, rtol=1e-2, atol=0)
 
 
-def test_each_term_and_its_gradient_by_hand(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_each_term_and_its_gradient_by_hand(monkeypatch: MonkeyPatch) -> None:
     """p and r are held fixed where they must be, at a last step."""
     student = _student(replace(SETTINGS, alpha=2.0, entropy=0.5), (3,), network=_linear(3, 4))
     student.progress = 1.0

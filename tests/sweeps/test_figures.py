@@ -3,10 +3,10 @@
 from pathlib import Path
 from typing import Any
 
-import pytest
 from conftest import parametrize
 from matplotlib.figure import Figure
 from pandas import DataFrame
+from pytest import approx
 
 from nzc.sweeps.figures import draw, plot, points_of
 from nzc.sweeps.spec import SweepFigure
@@ -66,7 +66,7 @@ def test_seeds_are_a_mean_and_a_bar_also_where_x_is_measured(
     ]
     many = [{"name": "many", "queries": 100, "accuracy": 0.8, "epsilon.exact": 10}] * 3
     axes = _axes(_jobs(*few, *many), x=x, y="accuracy")
-    points = [[places[0], pytest.approx(0.6)], [places[1], pytest.approx(0.8)]]
+    points = [[places[0], approx(0.6)], [places[1], approx(0.8)]]
     assert _solid(axes) == {"student": points}
     bar = axes.collections[0].get_segments()[0].tolist()
     assert bar == [[places[0], 0.5], [places[0], 0.7]]

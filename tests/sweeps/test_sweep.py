@@ -6,6 +6,7 @@ import pytest
 from conftest import FILE, Nzc, parametrize
 from hydra import compose, initialize_config_dir
 from omegaconf import OmegaConf
+from pytest import MonkeyPatch, raises
 
 from nzc.app import config
 from nzc.app.build import build
@@ -47,7 +48,7 @@ def _interrupted(*_: object) -> None:
 
 
 def test_a_sweep_in_the_folder_of_another_is_that_sweep_alone(
-    nzc: Nzc, monkeypatch: pytest.MonkeyPatch
+    nzc: Nzc, monkeypatch: MonkeyPatch
 ) -> None:
     again = ["--multirun", *FILE, "hydra.sweep.dir=sw"]
     folder = Path("sw")
@@ -71,7 +72,7 @@ def test_a_sweep_in_the_folder_of_another_is_that_sweep_alone(
     Path("sw/jobs.json").unlink()
     found = [path.name for path in read_jobs(folder)["folder"]]
     assert "0" in found and "1" not in found
-    with pytest.raises(InputError, match="must be finished"):
+    with raises(InputError, match="must be finished"):
         publish(Path("sw/1"), Path("published"))
 
 

@@ -4,10 +4,10 @@ from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
-import pytest
 from conftest import parametrize
 from few_labels import QUIET
 from numpy.random import default_rng
+from pytest import raises
 from sklearn.neighbors import KNeighborsClassifier
 
 from nzc.data import UNKNOWN, DataSplits, Embedding, Split, Units
@@ -75,5 +75,5 @@ def test_a_changed_group_changes_its_own_counts_only(most: int) -> None:
 def test_several_records_a_group_need_groups() -> None:
     splits = _splits(60)
     assert CELLS.counted(splits) is splits
-    with pytest.raises(InputError, match=r"^per_group=3: "):
+    with raises(InputError, match=r"^per_group=3: "):
         Cells(per_group=3, seed=0).check(splits)

@@ -13,6 +13,7 @@ import torch
 from conftest import parametrize
 from few_labels import ENSEMBLE, QUIET, quiet
 from numpy.testing import assert_array_equal
+from pytest import MonkeyPatch, TempPathFactory, raises
 from torch import nn
 from torch.testing import assert_close
 
@@ -46,7 +47,7 @@ def large(splits: DataSplits) -> DataSplits:
 
 
 @pytest.fixture(scope="module")
-def trained(splits: DataSplits, tmp_path_factory: pytest.TempPathFactory) -> np.ndarray:
+def trained(splits: DataSplits, tmp_path_factory: TempPathFactory) -> np.ndarray:
     """The predictions of SETTINGS."""
     return SETTINGS.teach(splits, QUIET, tmp_path_factory.mktemp("trained"))
 
@@ -82,7 +83,7 @@ def test_a_teacher_does_not_depend_on_those_beside_it(
 
 @pytest.mark.slow
 def test_compilation_changes_only_the_speed(
-    splits: DataSplits, trained: np.ndarray, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    splits: DataSplits, trained: np.ndarray, tmp_path: Path, monkeypatch: MonkeyPatch
 ) -> None:
     # Other backends compile for a minute.
     monkeypatch.setattr(torch, "compile", partial(torch.compile, backend="eager"))
@@ -100,7 +101,7 @@ STACKABLE = [name for name in sorted(networks.MODULES) if not _has_dropout(name)
 
 
 def _cohorts(
-    settings: Ensemble, splits: DataSplits, work: Path, monkeypatch: pytest.MonkeyPatch
+    settings: Ensemble, splits: DataSplits, work: Path, monkeypatch: MonkeyPatch
 ) -> tuple[Threads, Stacked]:
     """Return three teachers alone and stacked.
 
@@ -125,7 +126,7 @@ def _cohorts(
     ],
 )
 def test_stacked_weights_are_those_of_teachers_alone(
-    large: DataSplits, tmp_path: Path, network: str, monkeypatch: pytest.MonkeyPatch
+    large: DataSplits, tmp_path: Path, network: str, monkeypatch: MonkeyPatch
 ) -> None:
     settings = replace(SETTINGS, network=network, weight_decay=0.1)
     alone, stacked = _cohorts(settings, large, tmp_path, monkeypatch)
@@ -159,7 +160,7 @@ def test_unfolded_convolutions_are_convolutions(options: dict[str, Any]) -> None
 
 
 def test_no_number_passes_between_stacked_teachers(
-    large: DataSplits, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    large: DataSplits, tmp_path: Path, monkeypatch: MonkeyPatch
 ) -> None:
     """All records of teacher 1 become NaN. Every other teacher keeps its weights, bit for bit."""
     weights = []
@@ -201,7 +202,7 @@ def test_ranks_share_the_teachers(splits: DataSplits, trained: np.ndarray, tmp_p
 
 @parametrize(("missing", "kind"), [(0, np.ndarray), (1, FileRows)])
 def test_records_that_shared_memory_cannot_hold_are_sent_by_a_file(
-    splits: DataSplits, missing: int, kind: type, monkeypatch: pytest.MonkeyPatch
+    splits: DataSplits, missing: int, kind: type, monkeypatch: MonkeyPatch
 ) -> None:
     usage = SimpleNamespace(free=2 * splits.private.x.nbytes - missing)
     monkeypatch.setattr("shutil.disk_usage", lambda path: usage)
@@ -266,9 +267,9 @@ def test_what_cannot_train_on_a_shard_is_refused(
 ) -> None:
     """Five shards of 24 records."""
     settings = replace(SETTINGS, **{"network": batches, "epochs": 1} | own)
-    with pytest.raises(InputError, match=f"^{line}"):
+    with raises(InputError, match=f"^{line}"):
         settings.check_training(splits, PredictionStore(tmp_path), QUIET)
-    with pytest.raises((ValueError, TypeError, RuntimeError)):  # it would have failed
+    with raises((ValueError, TypeError, RuntimeError)):  # it would have failed
         settings.teach(splits, QUIET, tmp_path)
 
 
@@ -277,6 +278,6 @@ def test_names_do_not_decide_what_is_refused(splits: DataSplits, tmp_path: Path)
     store = PredictionStore(tmp_path)
     for salt in range(5):
         named = replace(splits, units=Units(keys=np.arange(120) + 1000 * salt))
-        with pytest.raises(InputError, match=r"^network=batches: .*batch of 1 "):
+        with raises(InputError, match=r"^network=batches: .*batch of 1 "):
             replace(SETTINGS, network=batches).check_training(named, store, QUIET)
         SETTINGS.check_training(named, store, QUIET)

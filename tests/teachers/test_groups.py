@@ -6,11 +6,11 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import numpy as np
-import pytest
 from conftest import parametrize
 from few_labels import ENSEMBLE, QUIET
 from numpy.random import default_rng
 from numpy.testing import assert_array_equal
+from pytest import raises
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.tree import DecisionTreeClassifier
 
@@ -120,7 +120,7 @@ def test_the_unit_of_privacy_follows_from_groups() -> None:
     assert VoteFile("votes.npy").unit(grouped) == "teacher"
     assert replace(TREES, count=40).check(grouped).teachers == 40
     assert replace(TREES, count=41).check(singly).teachers == 41
-    with pytest.raises(InputError, match=r"^count=41: .*from 1 to 40"):
+    with raises(InputError, match=r"^count=41: .*from 1 to 40"):
         replace(TREES, count=41).check(grouped)
 
 
@@ -139,8 +139,8 @@ def test_a_file_of_votes_may_lack_some_where_the_number_of_teachers_is_stated(
     assert "abstains" in stated.neighbours(NONE)
     assert stated.vote(NONE, 0 * votes).summary["gap_above_2"] is None
     for wrong in (unstated, VoteFile(path, count=2)):
-        with pytest.raises(InputError, match=r"^path="):
+        with raises(InputError, match=r"^path="):
             wrong.check(NONE)
     np.save(path, predictions)
-    with pytest.raises(InputError, match=r"nzc\.count_votes"):
+    with raises(InputError, match=r"nzc\.count_votes"):
         VoteFile(path, count=3).check(NONE)

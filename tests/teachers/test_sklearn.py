@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from conftest import parametrize
 from few_labels import QUIET
+from pytest import MonkeyPatch, raises
 from sklearn.ensemble import RandomForestClassifier
 from sklearn.linear_model import LogisticRegression, Ridge
 from sklearn.neighbors import KNeighborsClassifier
@@ -47,13 +48,13 @@ def test_bad_settings_are_named(
 ) -> None:
     """An error that may quote private values is told by its type."""
     teachers = replace(TEACHERS, estimator=estimator)
-    with pytest.raises(InputError, match=line):
+    with raises(InputError, match=line):
         teachers.check(splits)
         _predictions(teachers, splits, tmp_path)
 
 
 def test_a_teacher_does_not_depend_on_those_beside_it(
-    splits: DataSplits, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    splits: DataSplits, tmp_path: Path, monkeypatch: MonkeyPatch
 ) -> None:
     """Nor on the folder of the store, by which processes get large shards: it keeps votes only."""
     monkeypatch.setattr(sklearn, "_LARGE", 0)

@@ -9,10 +9,10 @@ from pkgutil import iter_modules
 from typing import Any
 
 import numpy as np
-import pytest
 import torch
 from conftest import parametrize
 from few_labels import ENSEMBLE, QUIET, STRONG, quiet
+from pytest import MonkeyPatch
 from pytorch_lightning import Callback
 from sklearn.tree import DecisionTreeClassifier
 
@@ -205,7 +205,7 @@ def test_functions_are_described_with_the_values_that_they_hold(make: Any) -> No
 
 
 def test_the_source_of_a_package_includes_its_relative_imports(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: MonkeyPatch
 ) -> None:
     (tmp_path / "ownpackage").mkdir()
     (tmp_path / "ownpackage" / "__init__.py").write_text("from . import inner\n")

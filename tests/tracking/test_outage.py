@@ -10,13 +10,13 @@ from pathlib import Path
 from threading import Thread
 from typing import Any
 
-import pytest
 from conftest import SMALL, VOTES, Command, Nzc, mlflow_client, nowhere, parametrize, tracked_runs
 from filelock import FileLock
 from mlflow import MlflowClient
 from mlflow.entities import Run
 from mlflow.utils.mlflow_tags import MLFLOW_PARENT_RUN_ID, MLFLOW_RUN_NOTE
 from omegaconf import OmegaConf
+from pytest import MonkeyPatch
 
 from nzc.runs.layout import LOCK, RECORD
 from nzc.tracking import unsent
@@ -57,7 +57,7 @@ def _change(folder: Path, **values: Any) -> None:
     (folder / RECORD).write_text(json.dumps(record | values))
 
 
-def _broken(monkeypatch: pytest.MonkeyPatch, call: str) -> Callable[[], None]:
+def _broken(monkeypatch: MonkeyPatch, call: str) -> Callable[[], None]:
     """A call to MLflow does what it does, and its answer is lost; the function that mends it."""
     whole = getattr(MlflowClient, call)
 
@@ -73,7 +73,7 @@ CALLS = ["create_run", "log_batch", "log_model_artifacts", "create_model_version
 
 
 def test_what_was_half_sent_is_sent_whole_and_once(
-    nzc: Nzc, command: Command, monkeypatch: pytest.MonkeyPatch
+    nzc: Nzc, command: Command, monkeypatch: MonkeyPatch
 ) -> None:
     """The server is down while the run lasts; then one call after the other fails once it has done
     its work.

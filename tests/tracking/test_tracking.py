@@ -26,6 +26,7 @@ from conftest import (
 from mlflow import MlflowClient
 from mlflow.utils.mlflow_tags import MLFLOW_RUN_NOTE
 from omegaconf import OmegaConf
+from pytest import CaptureFixture, MonkeyPatch, raises
 
 from nzc.app.config import CONF
 from nzc.runs import outputs, pipeline
@@ -53,7 +54,7 @@ def _states(nested: bool) -> list[str]:
     ],
 )
 def test_a_sweep_goes_on_after_a_job_that_fails_and_closes_all_where_it_is_stopped(
-    nzc: Nzc, histograms: Path, monkeypatch: pytest.MonkeyPatch,
+    nzc: Nzc, histograms: Path, monkeypatch: MonkeyPatch,
     how: BaseException, code: int, jobs: list[str], note: str,
 ) -> None:  # fmt: skip
     """Also after one whose input is wrong, before it begins: the third."""
@@ -112,7 +113,7 @@ def test_runs_are_named_by_what_was_typed_but_for_secrets_and_places(
 
 
 def test_memory_and_time_are_sent_only_where_private_facts_may_be(
-    nzc: Nzc, histograms: Path, monkeypatch: pytest.MonkeyPatch
+    nzc: Nzc, histograms: Path, monkeypatch: MonkeyPatch
 ) -> None:
     """A whole run sends them otherwise."""
     monitor = Mock()
@@ -123,9 +124,7 @@ def test_memory_and_time_are_sent_only_where_private_facts_may_be(
     assert not monitor.called
 
 
-def test_a_database_is_made_whole_or_not_at_all(
-    here: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_database_is_made_whole_or_not_at_all(here: Path, monkeypatch: MonkeyPatch) -> None:
     """MLflow can go on with no half of one, and two processes break one that they make at once."""
     whole, steps = HeadMaintainer.update_to_step, iter(range(1000))
 
@@ -136,7 +135,7 @@ def test_a_database_is_made_whole_or_not_at_all(
 
     monkeypatch.setattr(HeadMaintainer, "update_to_step", stop)
     file = here / "mlflow.db"
-    with pytest.raises(KeyboardInterrupt):
+    with raises(KeyboardInterrupt):
         create_database(file)
     assert not file.exists()
     with ThreadPoolExecutor(2) as pool:
@@ -144,7 +143,7 @@ def test_a_database_is_made_whole_or_not_at_all(
     assert mlflow_client().get_experiment_by_name("Default") is not None
 
 
-def _lasts(monkeypatch: pytest.MonkeyPatch) -> None:
+def _lasts(monkeypatch: MonkeyPatch) -> None:
     """A run counts as one that lasts from its first moment, and does not end before its tracker has
     opened it.
     """
@@ -168,7 +167,7 @@ def _until(true: Callable[[], object]) -> None:
     raise TimeoutError
 
 
-def test_a_run_that_lasts_is_seen_before_its_end(nzc: Nzc, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_run_that_lasts_is_seen_before_its_end(nzc: Nzc, monkeypatch: MonkeyPatch) -> None:
     """With its params and curves, as RUNNING; and it ends as one that was sent at its end."""
     _lasts(monkeypatch)
     seen, works = [], outputs.write_outputs
@@ -196,7 +195,7 @@ def test_a_run_that_lasts_is_seen_before_its_end(nzc: Nzc, monkeypatch: pytest.M
 
 
 def test_a_tracker_that_fails_while_a_run_lasts_costs_a_line(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, capsys: CaptureFixture[str], monkeypatch: MonkeyPatch
 ) -> None:
     monkeypatch.setattr(record, "SHORT", 0.0)
     monkeypatch.setattr(record, "EVERY", 0.0)
@@ -208,7 +207,7 @@ def test_a_tracker_that_fails_while_a_run_lasts_costs_a_line(
 
 
 def test_a_run_that_is_stopped_while_it_is_sent_is_sent_later(
-    nzc: Nzc, command: Command, histograms: Path, monkeypatch: pytest.MonkeyPatch
+    nzc: Nzc, command: Command, histograms: Path, monkeypatch: MonkeyPatch
 ) -> None:
     """Its table has been printed by then."""
     whole = MlflowClient.create_run
@@ -222,7 +221,7 @@ def test_a_run_that_is_stopped_while_it_is_sent_is_sent_later(
 
 
 def test_database_and_artifacts_are_where_they_are_asked_to_be(
-    nzc: Nzc, histograms: Path, monkeypatch: pytest.MonkeyPatch
+    nzc: Nzc, histograms: Path, monkeypatch: MonkeyPatch
 ) -> None:
     """By default in the working directory. What is new is private."""
     here = Path("a é #1").absolute()
@@ -237,7 +236,7 @@ def test_database_and_artifacts_are_where_they_are_asked_to_be(
 
 
 def test_a_password_is_neither_said_nor_sent_and_from_the_environment_not_even_kept(
-    nzc: Nzc, histograms: Path, monkeypatch: pytest.MonkeyPatch
+    nzc: Nzc, histograms: Path, monkeypatch: MonkeyPatch
 ) -> None:
     address = nowhere().replace("//", "//user:hunter2@")
     # A key like tracking.uri, but nobody's address.
@@ -266,7 +265,7 @@ def test_jobs_stand_under_one_parent_under_every_launcher(nzc: Nzc, launcher: st
 
 
 def test_variables_that_mlflow_would_follow_are_named(
-    nzc: Nzc, histograms: Path, monkeypatch: pytest.MonkeyPatch
+    nzc: Nzc, histograms: Path, monkeypatch: MonkeyPatch
 ) -> None:
     """What is recorded is private by default, so it goes where the configuration says, and nowhere
     else.

@@ -2,6 +2,7 @@
 
 import pytest
 import torch
+from pytest import raises
 
 from nzc.training.graph import WARM_UP, Graph
 from nzc.validation import InputError
@@ -34,6 +35,6 @@ def test_a_function_that_waits_for_the_gpu_is_refused() -> None:
     graph = Graph(lambda x: x * x.sum().item(), torch.Generator("cuda"))
     for _ in range(WARM_UP):
         graph(torch.ones(3, device="cuda"))
-    with pytest.raises(InputError, match=r"trainer\.compile"):
+    with raises(InputError, match=r"trainer\.compile"):
         graph(torch.ones(3, device="cuda"))
     torch.rand(3, device="cuda")  # later runs of this process draw as before

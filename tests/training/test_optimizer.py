@@ -10,6 +10,7 @@ import pytest
 from conftest import parametrize
 from few_labels import COMMON, ENSEMBLE, GAN, QUIET, clouds, fit
 from numpy.testing import assert_allclose
+from pytest import MonkeyPatch, raises
 from torch import optim
 from torch.optim.lr_scheduler import CosineAnnealingLR, OneCycleLR, StepLR
 
@@ -24,7 +25,7 @@ STEPS = partial(StepLR, step_size=3, gamma=0.1)
 
 
 @pytest.fixture
-def rates(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+def rates(monkeypatch: MonkeyPatch) -> list[float]:
     """The learning rates of all steps of SGD."""
     noted: list[float] = []
     step = optim.SGD.step
@@ -85,5 +86,5 @@ def test_students_keep_the_rate_of_their_own_optimiser(
     ],
 )
 def test_what_cannot_be_made_is_refused(key: str, own: dict[str, Any]) -> None:
-    with pytest.raises(InputError, match=f"^{key}: "):
+    with raises(InputError, match=f"^{key}: "):
         replace(ENSEMBLE, **own)

@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import Any
 
 import pandas as pd
-import pytest
 import torch
 from conftest import SMALL, Nzc, parametrize
 from few_labels import COMMON, GAN, clouds, quiet
+from pytest import approx, raises
 from pytorch_lightning import Callback, LightningModule, Trainer
 from pytorch_lightning.callbacks import EarlyStopping
 from torch.nn.utils import parameters_to_vector
@@ -67,9 +67,9 @@ def test_callbacks_see_student_and_representation_and_no_teacher(nzc: Nzc) -> No
     for name, points in curves.groupby("curve"):
         found = logged.dropna(subset=[name])
         assert found["step"].tolist() == points["step"].tolist()
-        assert found[name].tolist() == pytest.approx(points["value"].tolist(), rel=1e-6)
+        assert found[name].tolist() == approx(points["value"].tolist(), rel=1e-6)
     last = curves["value"].iloc[-1]
-    assert noted[-1]["metrics"]["loss_labelled"] == pytest.approx(last, rel=1e-6)
+    assert noted[-1]["metrics"]["loss_labelled"] == approx(last, rel=1e-6)
 
 
 @parametrize(
@@ -86,7 +86,7 @@ def test_callbacks_see_student_and_representation_and_no_teacher(nzc: Nzc) -> No
 def test_an_option_that_cannot_be_is_refused_by_its_name(
     options: dict[str, Any], line: str
 ) -> None:
-    with pytest.raises(InputError, match=f"^{line}"):
+    with raises(InputError, match=f"^{line}"):
         PLAIN.check((6,), 3, quiet(**options))
 
 
@@ -107,4 +107,4 @@ def test_a_step_is_as_long_as_its_clipped_gradient(
         after = parameters_to_vector(fitted.classifier.parameters())
         moved.append(float(measure((after - before).detach())))
     assert moved[0] > 0.01
-    assert moved[1] == pytest.approx(1e-3, rel=0.01)
+    assert moved[1] == approx(1e-3, rel=0.01)
