@@ -155,7 +155,7 @@ def _checked_jobs(config: DictConfig) -> list[SweepJob]:
 def _check_files(cfg: DictConfig) -> None:
     """Raise InputError where a file of a job's dataset or votes is missing or damaged.
 
-    No dataset is loaded. Jobs on other machines may have other files.
+    No dataset is loaded whose folder has files. Jobs on other machines may have other files.
     """
     choices = cfg.hydra.runtime.choices
     if choices["hydra/launcher"] not in ("basic", "joblib"):
@@ -163,11 +163,9 @@ def _check_files(cfg: DictConfig) -> None:
     dataset = build(cfg, "dataset", choices.dataset)
     if dataset is not None:
         with within("dataset"):
-            if not Path(getattr(dataset, "root", ".")).is_dir():
-                raise dataset.refused(
-                    "root",
-                    f"must have the files of {choices.dataset}; NZC_DATA=FOLDER names another",
-                )
+            root = getattr(dataset, "root", None)
+            if root and not any(map(Path.is_file, Path(root).rglob("*"))):
+                dataset.load()  # torchvision downloads the files, or says what is missing
             dataset.check()
     if choices.teachers == "votes":
         with within("teachers"):

@@ -59,10 +59,11 @@ class Adult(Dataset):
             if len(table[:, NUMBERS].astype(float)) != ROWS[name]:
                 raise ValueError
         except (OSError, ValueError, LookupError):  # no byte of a record is quoted
-            wants = (
-                f"{ROWS[name]:,} whole records in adult/{name}, of archive.ics.uci.edu/dataset/2"
-            )
-            raise self.refused("root", f"must have {wants}") from None
+            raise self.refused(
+                "root",
+                f"must have {ROWS[name]:,} whole records in adult/{name}, of "
+                "archive.ics.uci.edu/dataset/2; or set NZC_DATA to their folder",
+            ) from None
         return table, labels.to_numpy(np.int64)
 
 

@@ -340,10 +340,12 @@ class Table(Dataset):
         strange = no_records(public)
         if strange and self.drop_rows is None:
             remedy = shlex.quote(f"dataset.drop_rows={json.dumps(strange, ensure_ascii=False)}")
-            found = "rows at its start or end seem to be none"
-            allowed = f"must have records only; {found}: type {remedy} to leave out, of each file, "
-            allowed += "the rows with such a cell, or dataset.drop_rows=[] to keep all"
-            raise self.refused("public", allowed)
+            raise self.refused(
+                "public",
+                "must have records only; rows at its start or end seem to be none: type "
+                f"{remedy} to leave out, of each file, the rows with such a cell, or "
+                "dataset.drop_rows=[] to keep all",
+            )
         encoder, warnings = self._fitted(public)
         x = encoder.encode(public)
         names = self._names["public"]
@@ -386,11 +388,13 @@ class Table(Dataset):
                 "public", f"must have the given kinds of columns: {error}"
             ) from error
         if not encoder.columns:
-            columns = "a column whose values differ, beside label, group and id"
-            raise self.refused("public", f"must have {columns}")
+            unused = "; ".join(map(": ".join, encoder.unused.items()))
+            raise self.refused("public", f"must have a column of features ({shortened(unused)})")
 
-        made = f"{len(encoder.features)} features, fitted on {len(public):,} public rows"
-        say(f"{made}; dataset.columns corrects the kind of a column")
+        say(
+            f"{len(encoder.features)} features, fitted on {len(public):,} public rows; "
+            "dataset.columns corrects the kind of a column"
+        )
         kinds = defaultdict[str, list[str]](list)
         for column in encoder.columns:
             kinds[column.kind].append(column.name)

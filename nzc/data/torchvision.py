@@ -49,8 +49,8 @@ class Torchvision(Dataset):
         except Exception as error:  # torchvision, SciPy and their decoders raise many types
             raise self.refused(
                 "root",
-                f"must hold the files of {self.kind}, whole; delete damaged ones, and "
-                f"torchvision downloads them again ({in_a_line(error, 300)})",
+                f"must hold the files of {self.kind}, whole; or set NZC_DATA to their folder. "
+                f"Damaged files, once deleted, are downloaded again ({in_a_line(error, 300)})",
             ) from error
         labels = images.targets if hasattr(images, "targets") else images.labels
         pixels = channels_first(np.asarray(images.data))

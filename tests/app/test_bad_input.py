@@ -69,7 +69,7 @@ MULTIRUN hydra/sweeper=optuna hydra.sweep.subdir=q${queries}
 MULTIRUN teachers.path=votes.npy,lost.npy | teachers.path=lost.npy: must
 MULTIRUN teachers.path=votes.npy,halves.npy | teachers.path=halves.npy: must
 --multirun dataset=npz dataset.path=one_class.npz,lost.npz | dataset.path=lost.npz: must
---multirun dataset=svhn,mnist ++dataset.root=lost | dataset.root=lost: must have the files of svhn;
+--multirun dataset=adult dataset.root=lost seed=0,1 | dataset.root=lost: must have 32,561 whole
 MULTIRUN aggregator=confident,stable aggregator.threshold=3 | aggregator.threshold=3: must be typed
 MULTIRUN aggregator=confident,interactive ++aggregator.threshold=30 teachers.path=halves.npy
 FLAT --config-path=mine
