@@ -13,8 +13,6 @@ AnyArray = NDArray[Any]
 Shape = tuple[int, ...]
 #: Numbers, or one that stands for all.
 OneOrMore = Floats | float
-#: Nested facts or settings, by name.
-Tree = dict[str, Any]
 #: Two arrays that belong together, such as the probabilities of two laws.
 FloatsPair = tuple[Floats, Floats]
 

@@ -22,6 +22,8 @@ LEAST = 1e-120
 MOST = 1e120
 #: The password of an address, up to its last @; Hydra writes \\: for a colon.
 _PASSWORD = re.compile(r"""(://[^:/\s\\]*\\?:)[^\s"']+(?=@)""")
+#: Nested facts or settings, by name.
+Tree = dict[str, Any]
 #: Takes a key and its value, and returns the value as a number of Python's own.
 Check = Callable[[str, Any], Any]
 #: Python's constants as one types them.

@@ -16,7 +16,7 @@ import sys; sys.path.insert(0, sys.argv[1])
 from nzc.app.config import HOME
 print(HOME, flush=True)
 from nzc.app.main import main
-for words in RUN, ["report", "run"], ["+sweeps=foo"]:
+for words in RUN, ["report", "run"], ["+sweeps=digit"]:
     sys.argv = ["nzc", *words]
     try: main()
     except SystemExit as stop: print(f"code {stop.code or 0}", flush=True)
@@ -43,4 +43,4 @@ def test_a_wheel_runs_from_an_empty_folder(tmp_path: Path) -> None:
         ran.stderr
     )
     assert (here / "run/result.json").is_file() and (site / "nzc/sweeps/page.html").is_file()
-    assert "nzc_table1_mnist" in ran.stderr
+    assert "did you mean digits?" in ran.stderr

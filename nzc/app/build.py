@@ -25,8 +25,7 @@ from nzc.students import Student
 from nzc.teachers import Teachers
 from nzc.tracking import MLflow
 from nzc.training.trainer import TrainerSettings
-from nzc.types import Tree
-from nzc.validation import InputError, from_pydantic, in_a_line, one_of
+from nzc.validation import InputError, Tree, from_pydantic, in_a_line, one_of
 
 #: What each group makes.
 KINDS: dict[str, type] = {

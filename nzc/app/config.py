@@ -21,8 +21,7 @@ from omegaconf import MISSING, DictConfig, OmegaConf
 from nzc.app.overrides import GROUPS, check_overrides, refuse_sweeps, telling, typed_values
 from nzc.saying import say
 from nzc.settings import AboveOne, Between0And1, Count, Positive, checked, word
-from nzc.types import Tree
-from nzc.validation import InputError, whole
+from nzc.validation import InputError, Tree, whole
 
 _PACKAGE = Path(__file__).parents[1]
 #: The folder with conf/ and sweeps/: nzc/home in a wheel, the folder above the package in a

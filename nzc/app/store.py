@@ -15,8 +15,7 @@ from nzc.labeling.ledger_entry import RELEASE, TRIAL, LedgerEntry, total_epsilon
 from nzc.runs.formatting import number, short_mechanism, show
 from nzc.runs.summary import unbounded
 from nzc.storage.predictions import Entry, PredictionStore
-from nzc.types import Tree
-from nzc.validation import InputError, between_0_and_1
+from nzc.validation import InputError, Tree, between_0_and_1
 
 
 def store(arguments: list[str]) -> int:

@@ -16,8 +16,8 @@ from typing import IO, Any
 
 import numpy as np
 
-from nzc.types import AnyArray, Ints, Shape, Tree
-from nzc.validation import InputError
+from nzc.types import AnyArray, Ints, Shape
+from nzc.validation import InputError, Tree
 
 #: The most bytes of a block of rows. It has a multiple of _EVEN rows, if so many fit: a network
 #: rounds a batch of a few rows differently.

@@ -40,8 +40,8 @@ from nzc.data.table_fit import KINDS, doubts, fit_encoder, no_records
 from nzc.saying import say
 from nzc.settings import CountOrZero, TwoOrMore
 from nzc.storage.files import digest_of
-from nzc.types import AnyArray, Bools, Ints, Tree
-from nzc.validation import InputError, meant, nearest, shortened
+from nzc.types import AnyArray, Bools, Ints
+from nzc.validation import InputError, Tree, meant, nearest, shortened
 
 CHUNK = 100_000  # rows of a file that are in memory at a time
 _SKIP = "if other lines stand before a header, type dataset.skip=N to leave out N lines"

@@ -26,8 +26,8 @@ from nzc.accounting.cost import Cost
 from nzc.accounting.data_independent import WorstCaseCost
 from nzc.accounting.rdp import ORDERS
 from nzc.labeling.ledger_entry import RELEASE, LedgerEntry, total_epsilon
-from nzc.types import Floats, Tree
-from nzc.validation import InputError
+from nzc.types import Floats
+from nzc.validation import InputError, Tree
 
 _TABLES = """
 CREATE TABLE IF NOT EXISTS releases (

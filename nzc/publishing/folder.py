@@ -34,8 +34,7 @@ from nzc.runs.layout import (
 )
 from nzc.runs.outputs import student_code
 from nzc.runs.publishable import own_names, require_name, require_publishable
-from nzc.types import Tree
-from nzc.validation import InputError, in_a_line
+from nzc.validation import InputError, Tree, in_a_line
 
 _CONFIGURATION = (".hydra/config.yaml", ".hydra/hydra.yaml")
 

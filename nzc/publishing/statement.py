@@ -15,7 +15,7 @@ from nzc.labeling.totals import Total
 from nzc.runs.formatting import number, short_mechanism
 from nzc.runs.layout import LABELS, STUDENT_INPUT
 from nzc.runs.summary import contributors
-from nzc.types import Tree
+from nzc.validation import Tree
 
 #: The keys of result.json that are published as they are.
 _FACTS = (

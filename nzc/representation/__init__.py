@@ -13,7 +13,8 @@ from nzc.data.rows import LazyRows, blocks
 from nzc.storage.fingerprint import describe, source_digest
 from nzc.storage.predictions import PredictionStore
 from nzc.training.trainer import TrainerSettings
-from nzc.types import AnyArray, Floats, Tree
+from nzc.types import AnyArray, Floats
+from nzc.validation import Tree
 
 if TYPE_CHECKING:
     from torch import nn

@@ -31,7 +31,8 @@ from nzc.runs.checks import PreparedRun
 from nzc.students import FittedStudent
 from nzc.students.linear import LinearNetwork
 from nzc.teachers import Teachers
-from nzc.types import AnyArray, Floats, Ints, Tree
+from nzc.types import AnyArray, Floats, Ints
+from nzc.validation import Tree
 
 #: The name of the baseline in place of an aggregator's.
 NAME = "dp_sgd"

@@ -30,8 +30,8 @@ from nzc.teachers import Teachers
 from nzc.teachers.base import VoteShape
 from nzc.teachers.sums import COUNTS_SHARE, counts_reach
 from nzc.training.trainer import TrainerSettings
-from nzc.types import Ints, Tree
-from nzc.validation import InputError, within
+from nzc.types import Ints
+from nzc.validation import InputError, Tree, within
 
 
 @dataclass(frozen=True)

@@ -9,8 +9,7 @@ from omegaconf import OmegaConf
 
 from nzc.runs import resolvers  # noqa: F401 - stored configurations contain them
 from nzc.storage.files import digest_of, make_own
-from nzc.types import Tree
-from nzc.validation import masked, masked_tree
+from nzc.validation import Tree, masked, masked_tree
 
 #: The folder in that of a run with the configuration that Hydra composed.
 RECORDED = ".hydra"

@@ -10,7 +10,8 @@ import numpy as np
 from nzc.data import UNKNOWN, DataSplits
 from nzc.mechanisms import ABSTAIN
 from nzc.runs.own_metric import OwnMetric, own_metrics
-from nzc.types import Bools, Floats, Ints, Tree
+from nzc.types import Bools, Floats, Ints
+from nzc.validation import Tree
 
 if TYPE_CHECKING:
     from nzc.students import FittedStudent

@@ -17,7 +17,8 @@ from nzc.runs.metrics import class_names
 from nzc.runs.result import RunResult
 from nzc.storage.files import write_private
 from nzc.students import FittedStudent
-from nzc.types import AnyArray, Ints, Tree
+from nzc.types import AnyArray, Ints
+from nzc.validation import Tree
 
 _HOME = Path(__file__).parents[1]
 

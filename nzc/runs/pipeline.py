@@ -27,8 +27,8 @@ from nzc.students import FittedStudent, StudentData
 from nzc.students.labels import clean_labels, soft_labels, spread_labels
 from nzc.teachers import VoteHistograms
 from nzc.teachers.sums import Sums
-from nzc.types import Floats, Ints, StageLog, Tree
-from nzc.validation import in_a_line, within
+from nzc.types import Floats, Ints, StageLog
+from nzc.validation import Tree, in_a_line, within
 
 
 def execute(

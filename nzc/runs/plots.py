@@ -17,7 +17,8 @@ from nzc.mechanisms import ABSTAIN
 from nzc.runs.curves import AXES, Curves
 from nzc.runs.layout import FIGURES
 from nzc.storage.files import write_private
-from nzc.types import AnyArray, Ints, Tree
+from nzc.types import AnyArray, Ints
+from nzc.validation import Tree
 
 #: Width and height in inches: one column of a paper.
 SIZE = (4.2, 2.9)

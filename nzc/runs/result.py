@@ -21,7 +21,8 @@ from nzc.runs.metrics import Metrics
 from nzc.runs.quantities import QUANTITIES, Stage, protects_nobody, quantity_of, tracked_as
 from nzc.storage.files import write_private
 from nzc.teachers import base
-from nzc.types import Floats, Ints, StageLog, Tree
+from nzc.types import Floats, Ints, StageLog
+from nzc.validation import Tree
 from nzc.version import __version__
 
 #: The packages whose versions can change a result.

@@ -12,7 +12,7 @@ from inspect import ismethod, signature
 from pathlib import Path
 from typing import Any
 
-from nzc.types import Tree
+from nzc.validation import Tree
 
 _INSTALLED = set(map(Path, map(sysconfig.get_path, ("stdlib", "purelib", "platlib"))))
 

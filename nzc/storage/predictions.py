@@ -16,7 +16,8 @@ from filelock import FileLock, Timeout
 
 from nzc.saying import say
 from nzc.storage.files import make_own, refresh, write_private
-from nzc.types import AnyArray, Tree
+from nzc.types import AnyArray
+from nzc.validation import Tree
 
 #: What is in a store beside its marker, and the names of entries: nothing else is listed or
 #: removed.

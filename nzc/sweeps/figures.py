@@ -16,7 +16,7 @@ from nzc.runs.curves import AXES, read_curves
 from nzc.runs.formatting import axis_name, heading, is_share
 from nzc.runs.plots import COSTS, LINES, SIZE, new_figure
 from nzc.sweeps.spec import SweepFigure
-from nzc.types import Tree
+from nzc.validation import Tree
 
 _LOG_FROM = 20  # an axis is logarithmic where its values differ by so large a factor
 _DECADES = 10**4  # and has names of 2 and 5, too, up to so large a one

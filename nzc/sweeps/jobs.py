@@ -21,8 +21,7 @@ from nzc.runs.layout import (
 )
 from nzc.runs.quantities import NOBODY, protects_nobody
 from nzc.sweeps.spec import SweepRow
-from nzc.types import Tree
-from nzc.validation import masked, masked_tree
+from nzc.validation import Tree, masked, masked_tree
 
 if TYPE_CHECKING:
     from pandas import DataFrame

@@ -18,8 +18,7 @@ from nzc.storage.files import write_private
 from nzc.sweeps.figures import caption_of
 from nzc.sweeps.jobs import job_name
 from nzc.sweeps.table import Sweep
-from nzc.types import Tree
-from nzc.validation import masked
+from nzc.validation import Tree, masked
 from nzc.version import __version__
 
 _MOST = 8000  # characters of a description; MLflow accepts no more

@@ -15,7 +15,8 @@ from nzc.storage.predictions import PredictionStore
 from nzc.teachers.sharded import EnsembleSettings, ShardedTeachers, missing
 from nzc.training.trainer import TrainerSettings
 from nzc.training.trial import trial
-from nzc.types import Ints, Tree
+from nzc.types import Ints
+from nzc.validation import Tree
 
 
 @dataclass(frozen=True, kw_only=True)

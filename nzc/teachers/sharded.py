@@ -18,8 +18,8 @@ from nzc.storage.predictions import PredictionStore, load, save
 from nzc.teachers.base import Teachers, VoteHistograms, VoteShape
 from nzc.training.optimizer import OptimizerSettings
 from nzc.training.trainer import TrainerSettings
-from nzc.types import AnyArray, Ints, Tree
-from nzc.validation import whole
+from nzc.types import AnyArray, Ints
+from nzc.validation import Tree, whole
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -23,8 +23,7 @@ from nzc.runs.layout import LEARNING_CURVES, LOCK, RECORD
 from nzc.saying import say
 from nzc.storage.files import write_private
 from nzc.tracking.settings import MLflow
-from nzc.types import Tree
-from nzc.validation import InputError, in_a_line, masked
+from nzc.validation import InputError, Tree, in_a_line, masked
 
 #: A run that takes fewer seconds is sent at its end only: importing MLflow would slow it down.
 SHORT = 30.0

@@ -9,8 +9,7 @@ from datetime import timedelta
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from nzc.types import Tree
-from nzc.validation import InputError, in_a_line, not_negative, one_of, whole
+from nzc.validation import InputError, Tree, in_a_line, not_negative, one_of, whole
 
 if TYPE_CHECKING:
     from lightning_fabric.plugins.environments.lightning import LightningEnvironment
