@@ -43,4 +43,4 @@ def test_a_wheel_runs_from_an_empty_folder(tmp_path: Path) -> None:
         ran.stderr
     )
     assert (here / "run/result.json").is_file() and (site / "nzc/sweeps/page.html").is_file()
-    assert "did you mean digits?" in ran.stderr
+    assert "did you mean +sweeps=digits?" in ran.stderr

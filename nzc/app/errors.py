@@ -121,7 +121,8 @@ def _unknown_option(error: MissingConfigException, file: str) -> InputError | No
     elif group in GROUPS:
         allowed = f"must be one of its options{meant(option, options(f'conf/{group}'))}"
     elif group == "sweeps":
-        allowed = f"must be the name of a sweep file{meant(option, options('sweeps'))}"
+        allowed = "must be the name of a sweep file" + meant(option, options("sweeps"))
+        allowed = allowed.replace("mean ", "mean +sweeps=")
     return InputError(group, option, allowed)
 
 

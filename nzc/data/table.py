@@ -65,7 +65,7 @@ class Table(Dataset):
     id: str | None = None
     budget: str | None = None
     drop: list[str] = field(default_factory=list)
-    drop_rows: list[str | int | float] | None = None
+    drop_rows: list[str] | None = None
     columns: Tree | list[str] | None = None
     categories: TwoOrMore = 32
     missing: list[str | int | float] = field(default_factory=list)
@@ -181,7 +181,7 @@ class Table(Dataset):
                 names=self._named,
                 **self._csv,
             ):
-                records = ~chunk.isin([*map(str, self.drop_rows or ())]).any(axis=1)
+                records = ~chunk.isin(self.drop_rows or []).any(axis=1)
                 yield blanked(chunk[records], self._missing)
         except InputError:
             raise

@@ -82,7 +82,7 @@ FLAT --package=aggregator
 +sweep=digits | sweep=digits: must be a section of a sweep file; did you mean +sweeps=digits?
 sweep=digits
 --multirun ++sweep=digits | sweep=digits
-+sweeps=digit | sweeps=digit: must be the name of a sweep file; did you mean digits?
++sweeps=digit | sweeps=digit: must be the name of a sweep file; did you mean +sweeps=digits?
 sweeps=digits | Could not override 'sweeps'. No match in the defaults list. To append to your
 +recipes=near_zero | recipes=near_zero: must be one of the keys of nzc; did you mean recipe?
 +sweps=digits | sweps=digits: must be one of the keys of nzc; did you mean +sweeps?
