@@ -3,6 +3,7 @@
     python docs/results.py                    write the tables of all pages anew
     python docs/results.py --check            print what differs from its evidence, and fail
     python docs/results.py add FOLDER [...]   take finished sweeps, or a run's table, as evidence
+    python docs/results.py draw               draw the pictures of evidence anew, but for curves
 
 Evidence is docs/results/NAME.csv. Its first lines say which command made it, on which commit, when,
 on which processor and in how many seconds; then there is a line for each run. A page marks what is
@@ -52,6 +53,8 @@ from nzc.runs.formatting import is_share, number, percent, some
 from nzc.runs.layout import FIGURES, RESULT, as_typed, read_overrides
 from nzc.runs.quantities import NOBODY, protects_nobody
 from nzc.runs.result import result_keys, versions
+from nzc.sweeps.figures import plot
+from nzc.sweeps.spec import spec_of
 from nzc.sweeps.table import NOTHING, Sweep, cell
 from nzc.validation import InputError, from_pydantic
 
@@ -224,12 +227,32 @@ def take(folder: Path) -> Path:
     digest = write(evidence)
     shown = "".join(page.read_text(encoding="utf-8") for page in PAGES)
     for picture in sorted((folder / FIGURES).glob("*.svg")):
-        kept = EVIDENCE / f"{sweep.name}_{picture.name}"
-        if kept.name in shown:
-            image = picture.read_text(encoding="utf-8").rstrip() + "\n"
-            stamp = _STAMP.format(sweep.name, digest, _digest(image))
-            kept.write_text(image + stamp, encoding="utf-8")
+        if f"{sweep.name}_{picture.name}" in shown:
+            _keep(picture, sweep.name, digest)
     return EVIDENCE / f"{sweep.name}.csv"
+
+
+def _keep(picture: Path, name: str, digest: str) -> None:
+    """Keep a picture, stamped with the digests of its evidence and of itself."""
+    image = picture.read_text(encoding="utf-8").rstrip() + "\n"
+    stamp = _STAMP.format(name, digest, _digest(image))
+    (EVIDENCE / f"{name}_{picture.name}").write_text(image + stamp, encoding="utf-8")
+
+
+def draw_anew() -> None:
+    """Draw the kept pictures of all evidence, but for curves, which need the runs' folders."""
+    for path in sorted(EVIDENCE.glob("*.csv")):
+        name = path.stem
+        file = HOME / "sweeps" / f"{name}.yaml"
+        if not file.is_file():
+            continue
+        for figure in spec_of(compose_run([f"+sweeps={name}"])).figures:
+            kept = EVIDENCE / f"{name}_{figure.name}.svg"
+            if kept.is_file() and figure.curve is None:
+                with TemporaryDirectory() as folder:
+                    plot(figure, read(name).rows, Path(folder))
+                    for picture in Path(folder).rglob("*.svg"):  # typed evidence may lack its keys
+                        _keep(picture, name, digest_of(name))
 
 
 def take_run(folder: Path) -> Path:
@@ -575,7 +598,9 @@ def main() -> None:
     parser.add_argument("--check", action="store_true", help="change nothing; fail on differences")
     parser.add_argument("add", nargs="*", metavar="add FOLDER", help="a sweep's folder")
     options = parser.parse_args()
-    if options.add:
+    if options.add == ["draw"]:
+        draw_anew()
+    elif options.add:
         for folder in options.add[1:]:
             is_run = (Path(folder) / RESULT).is_file()
             print(take_run(Path(folder)) if is_run else take(Path(folder)))

@@ -121,8 +121,9 @@ def _unknown_option(error: MissingConfigException, file: str) -> InputError | No
     elif group in GROUPS:
         allowed = f"must be one of its options{meant(option, options(f'conf/{group}'))}"
     elif group == "sweeps":
-        allowed = "must be the name of a sweep file" + meant(option, options("sweeps"))
-        allowed = allowed.replace("mean ", "mean +sweeps=")
+        allowed = "must be the name of a sweep file" + meant(option, options("sweeps")).replace(
+            "mean ", "mean +sweeps="
+        )
     return InputError(group, option, allowed)
 
 

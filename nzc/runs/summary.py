@@ -103,8 +103,8 @@ def _labels(result: RunResult) -> Iterator[Row]:
         shares = ""
         if teachers["mean_accuracy"] is not None:
             shares = (
-                f"{percent(teachers['mean_accuracy'])} of their votes are right, and "
-                f"{percent(teachers['ensemble_accuracy'])} of their pluralities"
+                f"{percent(teachers['mean_accuracy'])} of single votes are right, "
+                f"{percent(teachers['ensemble_accuracy'])} of the most frequent ones"
             )
         yield contributors(result.voters, result.unit), f"{count:,}", shares
     yield "labels", f"{result.answered:,}", _released_for(result)

@@ -9,7 +9,7 @@ import pandas
 from matplotlib.axes import Axes
 from matplotlib.axis import Axis
 from matplotlib.figure import Figure
-from matplotlib.ticker import LogLocator, NullLocator
+from matplotlib.ticker import FixedLocator, LogLocator, NullLocator
 from pandas import DataFrame, Series
 
 from nzc.runs.curves import AXES, read_curves
@@ -20,6 +20,7 @@ from nzc.validation import Tree
 
 _LOG_FROM = 20  # an axis is logarithmic where its values differ by so large a factor
 _DECADES = 10**4  # and has names of 2 and 5, too, up to so large a one
+_BEYOND = 1.5  # infinity is drawn at so many times the largest value
 _INSIDE = 4  # up to so many lines the legend is inside the axes
 
 
@@ -99,7 +100,7 @@ def draw(axes: Axes, figure: SweepFigure, points: DataFrame) -> None:
         drawn = {"markevery": 0.15}
         if figure.curve not in COSTS:
             drawn["drawstyle"] = "steps-post"
-    edge = 1.5 * points[["x", "y"]].replace(np.inf, np.nan).max()
+    edge = _BEYOND * points[["x", "y"]].replace(np.inf, np.nan).max()
     names = points["line"].unique()
     for name, style in zip(names, cycle(LINES), strict=False):
         label = name
@@ -111,7 +112,8 @@ def draw(axes: Axes, figure: SweepFigure, points: DataFrame) -> None:
             axes.vlines(x, seen["low"], seen["high"], style["color"], alpha=0.4)
             label = None
             if figure.curve is None:
-                _mark_infinite(axes, line[~inside], edge, style)
+                for place in line.loc[~inside, ["x", "y"]].clip(upper=edge, axis=1).to_numpy():
+                    axes.plot(*place, **style)
     _label_axes(axes, figure, points)
     if len(names) > 1:
         legend = axes.legend(handlelength=3)
@@ -119,13 +121,6 @@ def draw(axes: Axes, figure: SweepFigure, points: DataFrame) -> None:
             cast(Figure, axes.figure).set_figwidth(1.35 * SIZE[0])
             legend.set_loc("upper left")
             legend.set_bbox_to_anchor((1.05, 1), axes.transAxes)  # with room for marks at the edge
-
-
-def _mark_infinite(axes: Axes, points: DataFrame, edge: Series, style: Tree) -> None:
-    """Mark points that are infinite in x or y at the edge, beyond all others."""
-    for place in points[["x", "y"]].clip(upper=edge, axis=1).to_numpy():
-        axes.plot(*place, **style)
-        axes.annotate("∞", place, (4, 4), textcoords="offset points")
 
 
 def _label_axes(axes: Axes, figure: SweepFigure, points: DataFrame) -> None:
@@ -146,7 +141,7 @@ def _label_axes(axes: Axes, figure: SweepFigure, points: DataFrame) -> None:
 
 
 def _scale(axes: Axes, name: str, values: Series) -> None:
-    """Make the axis x or y logarithmic where its values are far apart."""
+    """Make the axis x or y logarithmic where its values are far apart, and name infinity."""
     axis: Axis = getattr(axes, f"{name}axis")
     finite = values[np.isfinite(values)]
     if 0 < finite.min() * _LOG_FROM <= finite.max():
@@ -154,4 +149,8 @@ def _scale(axes: Axes, name: str, values: Series) -> None:
         between = (1, 2, 5) if finite.max() < _DECADES * finite.min() else (1,)
         axis.set_major_locator(LogLocator(subs=between))
         axis.set_minor_locator(NullLocator())
+    if len(finite) < len(values):
+        axis.set_minor_locator(FixedLocator([_BEYOND * finite.max()]))
+        axis.set_minor_formatter("∞")
+        axis.grid(which="minor", linestyle=":", color="0.5")
     axis.set_major_formatter("{x:,g}")
