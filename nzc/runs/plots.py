@@ -119,8 +119,8 @@ def _gaps(axes: Axes, curves: Curves) -> None:
 
 
 def _says_cost(epsilon: AnyArray) -> bool:
-    """Return whether a curve of ε has finite points; one that is always 0 protects nobody."""
-    return bool((np.isfinite(epsilon) & (epsilon > 0)).any())
+    """Return whether a curve of ε changes where it is finite; one that does not is one number."""
+    return np.unique(epsilon[np.isfinite(epsilon)]).size > 1
 
 
 def _cost(axes: Axes, costs: Curves) -> None:
@@ -142,7 +142,7 @@ def _confusion(axes: Axes, truth: Ints, labels: Ints) -> None:
         cmap="Greys",
         colorbar=not numbers,
         include_values=numbers,
-        values_format=".2g",
+        values_format=".0%",
         text_kw={"fontsize": 5.5},
     )
     axes.set(xlabel="released label", ylabel="true class (shares of a row)")
