@@ -165,9 +165,10 @@ def meant(name: str, known: Collection[str], listed: Collection[str] | None = No
 
 def nearest(name: str, known: Iterable[str]) -> str:
     """Return `; did you mean NAME?` for the known name that is near, or nothing."""
-    near = get_close_matches(name, list(known), 1, cutoff=0.7)
+    spelled = {text.lower(): text for text in known}
+    near = get_close_matches(name.lower(), spelled, 1, cutoff=0.7)
     if near:
-        return f"; did you mean {near[0]}?"
+        return f"; did you mean {spelled[near[0]]}?"
     return ""
 
 

@@ -68,7 +68,7 @@ class Cost:
         return self
 
     def __mul__(self, releases: int) -> "Cost":
-        return reduce(add, [self] * whole("releases", releases, 1))
+        return reduce(add, [self] * whole("releases", releases, 1, 10**6))
 
     __rmul__ = __mul__
 

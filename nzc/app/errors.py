@@ -3,9 +3,8 @@
 import os
 import sys
 import traceback
-import warnings
 from argparse import ArgumentParser
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, NoReturn
 
@@ -18,13 +17,11 @@ from nzc.app.config import options
 from nzc.app.keys import unknown_key
 from nzc.app.overrides import GROUPS, typed_values
 from nzc.runs.layout import unresolved
-from nzc.saying import say
 from nzc.validation import InputError, in_a_line, meant, one_line, shortened
 
 #: Whether tracebacks are asked for, here and in the processes of launchers: `main` sets
 #: HYDRA_FULL_ERROR for Hydra.
 TRACEBACK = os.environ.setdefault("NZC_TRACEBACK", os.environ.get("HYDRA_FULL_ERROR", "0")) == "1"
-_show_warning: Callable[..., None] = warnings.showwarning
 #: Options of Hydra's groups that need an extra of nzc, and its name.
 _EXTRAS = {
     "joblib": "joblib",
@@ -78,14 +75,6 @@ def error_line(error: Exception, private: bool = True, otherwise: int = 1) -> tu
     if private:
         line += f": {in_a_line(error)}"
     return otherwise, shortened(one_line(f"{line} (HYDRA_FULL_ERROR=1 shows where)"))
-
-
-def show_warning(message: object, *place: Any) -> None:
-    """Show a warning as Python does; Hydra's, that a callback failed, as a line of nzc."""
-    if str(message).startswith("Callback "):
-        say(in_a_line(message))
-    else:
-        _show_warning(message, *place)
 
 
 def input_error(error: BaseException, words: Sequence[str] = ()) -> InputError | None:

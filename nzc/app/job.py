@@ -3,7 +3,7 @@
 import gc
 import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from contextlib import AbstractContextManager, chdir, closing, redirect_stderr, suppress
 from dataclasses import dataclass
 from functools import partial
@@ -43,7 +43,7 @@ from nzc.storage.files import OwnFolder, require_own, require_writable
 from nzc.storage.predictions import STORED
 from nzc.sweeps.jobs import job_name
 from nzc.tracking import MLflow, read_record, tracked, tracked_name, wait_at_most
-from nzc.validation import InputError, one_of
+from nzc.validation import InputError, Tree, one_of
 
 
 @dataclass
@@ -56,7 +56,7 @@ class Job:
     """
 
     cfg: DictConfig
-    choices: Mapping[str, Any]
+    choices: Tree
     begun: float
     sweep: Path | None = None
     name: str = ""

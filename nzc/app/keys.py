@@ -2,14 +2,13 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import fields
-from typing import Any
 
 from omegaconf import DictConfig
 
 from nzc.app.config import Budget, Config, Paths, Sanitise, options, read_file
 from nzc.app.overrides import GROUPS, typed_values
 from nzc.runs.layout import RECORDED, unresolved
-from nzc.validation import InputError, meant
+from nzc.validation import InputError, Tree, meant
 
 #: The keys of nzc, and those below some of them.
 _SECTIONS = {"": Config, "paths": Paths, "budget": Budget, "sanitise": Sanitise}
@@ -38,7 +37,7 @@ def refuse_unknown_keys(cfg: DictConfig) -> None:
 
 
 def unknown_key(
-    key: str, value: object, known: Mapping[str, Any], owner: str = "", words: Sequence[str] = ()
+    key: str, value: object, known: Tree, owner: str = "", words: Sequence[str] = ()
 ) -> InputError:
     """Return the error for a key that is none of `known`.
 
@@ -74,7 +73,7 @@ def _other_option(key: str, value: object, having: Sequence[str], words: Sequenc
     return f"must be a key of {group}={option}, {who}; {group}={_listed(having)} has it"
 
 
-def _places(name: str, nodes: Mapping[str, Any]) -> list[str]:
+def _places(name: str, nodes: Tree) -> list[str]:
     """Return the keys of sections, and of the groups' options, that end in this name."""
     places = []
     for section, node in nodes.items():

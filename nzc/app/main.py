@@ -30,8 +30,6 @@ STOPPED = "stopped; finished teachers are stored, and the same command continues
 _INSTEAD = {
     "config_path": "--config-dir FOLDER adds your options, and --config-name NAME your keys",
     "experimental_rerun": "type the overrides that RUN/.hydra/overrides.yaml lists",
-    "package": "it belongs to --cfg job, hydra or all",
-    "resolve": "it belongs to --cfg job, hydra or all",
 }
 
 
@@ -86,7 +84,7 @@ def _run(words: Sequence[str]) -> None:
     flags = Parser("nzc", parents=[get_args_parser()], add_help=False).parse_args(ordered)
     for name, hint in _INSTEAD.items():
         typed = getattr(flags, name)
-        if typed and not (flags.cfg and "--cfg" in hint):
+        if typed:
             raise InputError(f"--{name.replace('_', '-')}", typed, f"must be left out: {hint}")
     overrides = flags.overrides
     if overrides and not _is_override(overrides[0]):

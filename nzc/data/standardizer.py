@@ -16,6 +16,8 @@ _GAP = 10.0
 #: This is enough for a code: so many times as many rows have it as have a usual value.
 _GAP_OF_CODE = 3.0
 _OFTEN = 5
+#: So many different values or fewer are levels.
+_LEVELS = 10
 #: A code is at least so much of all rows.
 _SHARE = 0.01
 
@@ -86,7 +88,8 @@ def _far_above(values: Floats) -> Bools:
     """Return which numbers of a column [rows] are far above most others.
 
     The shortest interval with more than half of the different values tells the middle. Upwards from
-    it, a gap ends the near values. Zero is no code, and a value of most rows is near.
+    it, a gap ends the near values. Zero is near, and so is what more than half of the rows have, or
+    a tenth where there are few levels.
     """
     unique, counts = np.unique(values[np.isfinite(values)], return_counts=True)
     half = len(unique) // 2
@@ -94,7 +97,10 @@ def _far_above(values: Floats) -> Bools:
     upper = unique[first + half :]
     distances = upper - (unique[first] + upper[0]) / 2
     often = counts > max(_OFTEN * np.median(counts), _SHARE * len(values))
-    gaps = np.where(often & (unique != 0), _GAP_OF_CODE, _GAP)[first + half :]
+    gaps = np.where(often, _GAP_OF_CODE, _GAP)[first + half :]
     ends = distances[1:] > gaps[1:] * distances[:-1]
-    far = values > upper[np.append(ends, True).argmax()]
-    return far & (far.mean() <= 0.5)
+    far = (values > upper[np.append(ends, True).argmax()]) & (values != 0)
+    most = 0.5
+    if len(unique) <= _LEVELS:
+        most = 0.1
+    return far & (far.mean() <= most)

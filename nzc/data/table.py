@@ -35,6 +35,7 @@ from nzc.data.table_encoder import (
     different,
     is_utf8,
     read_table,
+    written,
 )
 from nzc.data.table_fit import KINDS, doubts, fit_encoder, no_records
 from nzc.saying import say
@@ -181,8 +182,10 @@ class Table(Dataset):
                 names=self._named,
                 **self._csv,
             ):
-                records = ~chunk.isin(self.drop_rows or []).any(axis=1)
-                yield blanked(chunk[records], self._missing)
+                if self.drop_rows:
+                    dropped = chunk.apply(lambda cells: written(cells).isin(self.drop_rows))
+                    chunk = chunk[~dropped.any(axis=1)]
+                yield blanked(chunk, self._missing)
         except InputError:
             raise
         except Exception as error:  # pandas and pyarrow raise many types, and quote cells
@@ -338,13 +341,13 @@ class Table(Dataset):
         """
         public = pd.concat(self._chunks("public"), ignore_index=True)
         strange = no_records(public)
-        if strange and self.drop_rows is None:
-            remedy = shlex.quote(f"dataset.drop_rows={json.dumps(strange, ensure_ascii=False)}")
+        if strange and self.drop_rows != []:
+            cells = json.dumps([*(self.drop_rows or ()), *strange], ensure_ascii=False)
             raise self.refused(
                 "public",
                 "must have records only; rows at its start or end seem to be none: type "
-                f"{remedy} to leave out, of each file, the rows with such a cell, or "
-                "dataset.drop_rows=[] to keep all",
+                f"{shlex.quote(f'dataset.drop_rows={cells}')} to leave out, of each file, the rows "
+                "with such a cell, or dataset.drop_rows=[] to keep all",
             )
         encoder, warnings = self._fitted(public)
         x = encoder.encode(public)

@@ -213,8 +213,9 @@ def _once(lines: Iterator[str], separator: str) -> Iterator[str]:
     """Yield lines, the first of which is the header: files that were joined repeat it."""
     header = next(lines)
     yield header
+    ends = "\ufeff\r\n"  # a byte-order mark begins each of the files
     for line in lines:
-        if line.rstrip("\r\n") != header.rstrip("\r\n") or separator not in header:
+        if line.strip(ends) != header.strip(ends) or separator not in header:
             yield line
 
 

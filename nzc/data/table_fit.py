@@ -76,13 +76,8 @@ _TEXT_VARIANCE = 8.0
 #: Chinese or Japanese count as one, and up to six letters and signs of Thai, Lao, Burmese or Khmer.
 _WORDS = 5
 _WORD = r"\b[^\W\d_]{2,}\b"
-#: So many rows below a header may be no records: questions, keys and units.
-_BELOW_HEADER = 3
-#: What the last row of an export may say in place of a record.
-_TOTAL = re.compile(
-    r"(?:(?:grand |sub)?totals?|sum|average|mean|summe|gesamt|totale|итого|合计|合計|总计):?",
-    re.IGNORECASE,
-)
+#: So many rows at the start or the end of a file may be no records: questions, units, totals.
+_LINES = 3
 _ASIAN = r"[\u0e01-\u0e3a\u0e40-\u0e4e\u0e81-\u0ecd\u1000-\u103f\u1050-\u108f\u1780-\u17d3]"
 _UNSPACED = (
     r"[\u3005\u3041-\u30fa\u30fc-\u30ff\u3400-\u9fff\uf900-\ufaff\U00020000-\U0003ffff]{1,2}"
@@ -91,6 +86,12 @@ _UNSPACED = (
 _WORD = rf"{_ASIAN}{{2,6}}|\b[^\W\d_]{{2,}}\b"
 #: So many values that are far from others are named.
 _CODES = 5
+#: What the last rows of an export may say in place of a record.
+_TOTAL = re.compile(
+    r"(?:(?:grand |sub)?totals?|sum|average|mean|summe|(?:ins)?gesamt(?:summe)?|mittelwert|totale?|"
+    r"totaal|suma|итого|合计|合計|总计|小计|共计)[\s\d:]*(?:\(.*\))?",
+    re.IGNORECASE,
+)
 #: Whole numbers between these are years, and no names.
 _YEARS = (1800, 2100)
 
@@ -173,28 +174,41 @@ def typed(name: object, kind: str) -> str:
 
 
 def no_records(public: DataFrame) -> list[str]:
-    """Return a cell of each row that seems to be no record: of the first rows, and of the last.
+    """Return a cell of each row that seems to be no record, among the first and the last rows.
 
-    Such first rows have texts in two columns of numbers or dates, and no value in any: they are
+    Such first rows have words in two columns of numbers or dates, and no value in any: they are
     questions or units below the header. Such a last row says that it is a total.
     """
-    below = public[:_BELOW_HEADER]
-    others = public[_BELOW_HEADER:][:_SAMPLE]
-    misfits = {}  # "" for a number or a date
+    columns = []
     for name in public:
-        guess = _guess(others[name])
+        guess = _guess(public[name][_LINES:][:_SAMPLE])
         if guess.readings and not guess.wrong:
-            texts = Series(written(below[name]), dtype="str")
-            misfits[name] = texts.where(np.isnan(guess.readings[0].numbers(texts)), "")
+            texts = Series(written(public[name][:_LINES]), dtype="str")
+            words = texts.where(texts.str.count(r"[^\W\d_]") > texts.str.count(r"\d"))
+            columns.append(words.mask(np.isfinite(guess.readings[0].numbers(texts)), ""))
     found = []
-    for _, row in DataFrame(misfits).iterrows():
-        cells = row.dropna().tolist()
-        if len(cells) < 2 or "" in cells:
+    for row in zip(*columns, strict=True):
+        words = [cell for cell in row if isinstance(cell, str)]
+        if len(words) < 2 or "" in words:
             break
-        found.append(min(cells, key=len))
-    totals = filter(_TOTAL.fullmatch, map(str, public.tail(1).to_numpy().ravel()))
-    found += [total for total in totals if public.eq(total).to_numpy().sum() == 1]
+        found += _own_cell(words, public)
+    for row in zip(*(written(public[name][-_LINES:]) for name in public), strict=True):
+        words = [cell for cell in row if _TOTAL.fullmatch(cell or "")]
+        if row[0] in words or None in row:
+            found += _own_cell(words, public)
     return found
+
+
+def _own_cell(cells: list[str], public: DataFrame) -> list[str]:
+    """Return the shortest cell that can be typed and that the table has once, if there is one.
+
+    A code for a missing value is in several rows.
+    """
+    for cell in sorted(cells, key=len):
+        times = sum((written(public[name]) == cell).sum() for name in public)
+        if times == 1 and cell.isprintable() and not {*cell} & {*"\\$"}:
+            return [cell]
+    return []
 
 
 def doubts(public: DataFrame, encoder: TableEncoder, grouped: bool) -> Iterator[str]:
@@ -235,8 +249,8 @@ def _strange(values: Series, column: Column, missing: Sequence[str]) -> Iterator
         yield (
             f"{column.name} has values far from all others, {', '.join(codes)}, "
             f"in {far.sum():,} of {len(values):,} public rows: "
-            f"they are cut at ±{LIMIT:g} deviations; if they stand for a missing value, "
-            f"type {shlex.quote(f'dataset.missing={listed}')}"
+            f"they are cut at ±{LIMIT:g} deviations; if they stand for a missing value, in every "
+            f"column, type {shlex.quote(f'dataset.missing={listed}')}"
         )
 
 

@@ -11,7 +11,7 @@ import json
 import os
 import sqlite3
 import unicodedata
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from contextlib import closing, contextmanager, suppress
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -106,7 +106,7 @@ class Ledger:
         key: str | None = None,
         labels: bytes = b"",
         description: str = "",
-        facts: Mapping[str, Any] | None = None,
+        facts: Tree | None = None,
         kind: str = RELEASE,
     ) -> LedgerEntry:
         """Record a release from `dataset` at its exact cost, and return what is stored for it.
@@ -115,6 +115,8 @@ class Ledger:
               published
         kind  TRIAL where the noise is seeded and the labels stay where they are
         """
+        if not isinstance(cost, Cost | WorstCaseCost):
+            raise InputError("cost", cost, "must be what mechanism.cost(votes, labels) returns")
         if key is None:
             key = uuid4().hex
         facts = {**(facts or {}), "mu": cost.mu}  # inf where the cost is more than Gaussian noise's
@@ -227,9 +229,7 @@ class Ledger:
             )
         return bytes(stored)
 
-    def finish_run(
-        self, run: str, dataset: str, facts: Mapping[str, Any], questions: Iterable[str]
-    ) -> None:
+    def finish_run(self, run: str, dataset: str, facts: Tree, questions: Iterable[str]) -> None:
         """Record a run whose results are stored, by the digest of result.json, and what `nzc
         publish` compares.
 

@@ -1,15 +1,14 @@
 """An entry of the privacy ledger, and the ε of several entries together."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
 from nzc.accounting.gaussian import gaussian
 from nzc.accounting.rdp import CHOICES, adaptive_epsilon, to_epsilon
 from nzc.types import Floats
-from nzc.validation import InputError, between_0_and_1, one_of
+from nzc.validation import InputError, Tree, between_0_and_1, one_of
 
 #: The kinds of entries.
 RELEASE, TRIAL = KINDS = ("release", "trial")
@@ -25,7 +24,7 @@ class LedgerEntry:
     rdp: Floats  # [orders] Rényi cost; inf where there is no bound
     labels: bytes  # what was drawn
     description: str = ""
-    facts: Mapping[str, Any] | None = None  # what else is known without votes, such as queries
+    facts: Tree | None = None  # what else is known without votes, such as queries
     recorded: str = ""  # UTC, ISO 8601; set by the ledger
     delta_cost: float = 0.0  # the part of δ that the entry uses itself
     kind: str = RELEASE

@@ -17,6 +17,7 @@ from nzc.labeling.ledger_entry import RELEASE, TRIAL, LedgerEntry
 from nzc.labeling.randomness import SEEDED, SYSTEM, system_rng
 from nzc.labeling.totals import People
 from nzc.types import AnyArray
+from nzc.validation import Tree
 
 
 @dataclass
@@ -98,7 +99,7 @@ class RunLedger:
                 trials.append(entry)
         return counted, trials
 
-    def finish(self, digests: Mapping[str, str], facts: Mapping[str, Any]) -> None:
+    def finish(self, digests: Mapping[str, str], facts: Tree) -> None:
         """Record a finished run: the SHA-256 of its files by name, and of what ε follows. A later
         run draws anew.
         """

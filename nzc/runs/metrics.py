@@ -1,6 +1,6 @@
 """Figures of merit of the student that unequal classes do not flatter."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -122,7 +122,7 @@ class Metrics:
         return cls(recall=recall, **values)
 
     @classmethod
-    def read(cls, record: Mapping[str, Any]) -> "Metrics":
+    def read(cls, record: Tree) -> "Metrics":
         """Return what `as_dict` wrote; a key that is not nzc's is a metric of the user's own."""
         own = dict(record)
         known = {part.name: own.pop(part.name) for part in fields(cls) if part.name in own}
@@ -141,7 +141,7 @@ class Metrics:
         return sorted(known, key=lambda pair: pair[1])[:NAMED]
 
 
-def unequal_classes(result: Mapping[str, Any]) -> bool:
+def unequal_classes(result: Tree) -> bool:
     """Return whether accuracy flatters a result with dotted keys: one class is far too frequent."""
     classes = sum(key.startswith(RECALL) for key in result)
     return is_far_from_even(result.get("metrics.majority"), classes)

@@ -1,10 +1,10 @@
 """The jobs of a sweep: what is written of them before they run, and their results afterwards."""
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from itertools import filterfalse
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from omegaconf import OmegaConf
 
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 JOBS = "jobs.json"
 
 
-def write_jobs(folder: Path, jobs: Iterable[Mapping[str, Any]]) -> None:
+def write_jobs(folder: Path, jobs: Iterable[Tree]) -> None:
     """Write a sweep's jobs, in order, before they run: row, overrides and folder of each."""
     planned = [masked_tree(job) | {"folder": job["folder"]} for job in jobs]
     (folder / JOBS).write_text(json.dumps(planned), encoding="utf-8")
@@ -143,7 +143,7 @@ def _error(folder: Path) -> str | None:
     return "did not finish" if folder.is_dir() else NOT_STARTED
 
 
-def _common(jobs: Iterable[Mapping[str, Any]]) -> set[str]:
+def _common(jobs: Iterable[Tree]) -> set[str]:
     """Return the overrides that all jobs have."""
     overrides = [set(job["overrides"]) for job in jobs]
     return set.intersection(*overrides or [set()])

@@ -24,7 +24,7 @@ from nzc.runs.summary import describe, describe_student
 from nzc.sweeps.jobs import JOBS
 from nzc.sweeps.page import summarise
 from nzc.tracking.model import log_student
-from nzc.validation import InputError, in_a_line
+from nzc.validation import InputError, Tree, in_a_line
 
 #: Files that are never artifacts: the student is recorded as a model.
 _KEPT = (layout.CURVES, layout.STUDENT, layout.RECORD, layout.LOCK)
@@ -84,7 +84,7 @@ class Recorder:
                     f"must be a store that MLflow can open ({in_a_line(error, 200)})",
                 ) from error
 
-    def open(self, record: Mapping[str, Any], parent: str | None) -> str:
+    def open(self, record: Tree, parent: str | None) -> str:
         """Open the run of a record, or find it by its key; return its id."""
         experiment = self._experiment(record["experiment"])
         self.begun = record["begun"]
@@ -116,7 +116,7 @@ class Recorder:
         self.client.log_batch(self.run, points)
         self.sent += len(lines)
 
-    def close(self, folder: Path, record: Mapping[str, Any]) -> None:
+    def close(self, folder: Path, record: Tree) -> None:
         """Log what the open run left in `folder`, and how it ended."""
         if self.monitor is not None:
             self.monitor.finish()
@@ -179,7 +179,7 @@ class Recorder:
             self.run, [DatasetInput(dataset, [InputTag("mlflow.data.context", "all splits")])]
         )
 
-    def _log_sweep(self, folder: Path, record: Mapping[str, Any]) -> None:
+    def _log_sweep(self, folder: Path, record: Tree) -> None:
         """Log the summary and the files of a sweep, and close its jobs that were killed."""
         experiment = self._experiment(record["experiment"])
         lost = f"attributes.status = 'RUNNING' and tags.`{MLFLOW_PARENT_RUN_ID}` = '{self.run}'"
@@ -231,7 +231,7 @@ class Recorder:
                     self.client.log_artifact(self.run, str(path), place or None)
 
 
-def _tags(record: Mapping[str, Any], parent: str | None) -> dict[str, str]:
+def _tags(record: Tree, parent: str | None) -> dict[str, str]:
     """Return the tags of a new run."""
     tags = {
         MLFLOW_RUN_NAME: in_a_line(record["name"], 250),

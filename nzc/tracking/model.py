@@ -18,6 +18,7 @@ from mlflow.utils.mlflow_tags import MLFLOW_MODEL_VERSIONS
 
 from nzc.runs.layout import STUDENT, STUDENT_INPUT
 from nzc.runs.outputs import student_code
+from nzc.validation import Tree
 
 #: Which Python and packages serve the model.
 _ENVIRONMENT = f"python: {platform.python_version()}\ndependencies: [-r requirements.txt]\n"
@@ -128,7 +129,7 @@ def _register(
     client.set_logged_model_tags(model, {MLFLOW_MODEL_VERSIONS: link})
 
 
-def _schemas(about: Mapping[str, Any]) -> tuple[Schema | None, Schema]:
+def _schemas(about: Tree) -> tuple[Schema | None, Schema]:
     """Return what the student takes, and what it gives.
 
     For tables there is no input schema: MLflow would drop a column that is not in it, such as a

@@ -9,12 +9,11 @@ import os
 import platform
 import re
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from textwrap import shorten
 from threading import Event, Thread
-from typing import Any
 from uuid import uuid4
 
 from filelock import BaseFileLock, FileLock
@@ -39,7 +38,7 @@ def tracked(
     folder: Path,
     experiment: str,
     name: str,
-    params: Mapping[str, Any] | None = None,
+    params: Tree | None = None,
     sweep: Path | None = None,
     question: str = "",
 ) -> Iterator[None]:
@@ -194,7 +193,7 @@ def _sent_later(folder: Path) -> AbstractContextManager[None]:
     return _outage(f"{folder} could not be tracked", ": `nzc sync` sends it later")
 
 
-def _write(folder: Path, values: Mapping[str, Any]) -> Tree:
+def _write(folder: Path, values: Tree) -> Tree:
     """Change values of tracking.json, and return all of them."""
     record = {**read_record(folder), **values}
     write_private(folder / RECORD, json.dumps(record))

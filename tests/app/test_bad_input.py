@@ -75,8 +75,6 @@ MULTIRUN aggregator=confident,interactive ++aggregator.threshold=30 teachers.pat
 FLAT --config-path=mine
 --experimental-rerun=config.pickle
 --cfg=job --config-path=mine
-FLAT --package=aggregator
---resolve | --resolve=true: must be left out: it belongs to --cfg
 --seeds 3 | nzc=--seeds 3
 --cfg=jobs | nzc=--cfg=jobs
 +sweep=digits | sweep=digits: must be a section of a sweep file; did you mean +sweeps=digits?

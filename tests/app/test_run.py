@@ -2,7 +2,6 @@
 
 import json
 import stat
-import warnings
 from pathlib import Path
 
 import numpy as np
@@ -20,7 +19,7 @@ from conftest import (
     tracked_runs,
 )
 from mlflow import MlflowClient
-from pytest import MonkeyPatch, approx
+from pytest import MonkeyPatch, approx, warns
 
 import nzc
 from nzc.data.digits import Digits
@@ -102,8 +101,6 @@ def test_hydras_own_flags_and_keys_hold_for_a_single_run(
     nzc: Nzc, histograms: Path, monkeypatch: MonkeyPatch
 ) -> None:
     """A primary configuration, options and a callback of one's own; and what is recorded."""
-    monkeypatch.setattr(warnings, "showwarning", print)  # it is undone
-    monkeypatch.setattr(warnings, "filters", [])
     monkeypatch.syspath_prepend(".")
     told = ["+hydra.callbacks.own={_target_: own_callbacks.Tells}", "objective=queries"]
     for name, text in {
@@ -114,13 +111,13 @@ def test_hydras_own_flags_and_keys_hold_for_a_single_run(
         Path(name).parent.mkdir(parents=True, exist_ok=True)
         Path(name).write_text(text)
     words = ["-cd", "mine", "-cn", "short", "aggregator=quiet", "+hydra.job.env_set.NZC_TRIED=yes"]
-    ran = nzc(*FILE, *words, *told, "hydra.run.dir=runs/${hydra.runtime.choices.aggregator}")
+    with warns(UserWarning, match="Tells.on_run_end raised ValueError: 3.0"):
+        ran = nzc(*FILE, *words, *told, "hydra.run.dir=runs/${hydra.runtime.choices.aggregator}")
     folder = Path("runs/quiet")
     assert (
         ran.out.splitlines()[:2] == ["run 0", f"job {folder.absolute()}"]
         and "ended COMPLETED" in ran.out
     )
-    assert ran.err.endswith("nzc: Callback Tells.on_run_end raised ValueError: 3.0\n")
     assert json.loads((folder / "result.json").read_text())["queries"] == 3
     recorded = {path.name for path in (folder / ".hydra").iterdir()}
     assert recorded == {"config.yaml", "hydra.yaml", "overrides.yaml"}

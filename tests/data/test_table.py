@@ -176,10 +176,14 @@ FORMS = {
     "UTF-16": ({"encoding": "utf-16", "sep": "\t"}, {}),
     "joined": ({"change": _joined}, {}),
     "questions": (
-        {"change": _below('Visit,How old?,,"Ward\nor unit",When?,,', ',{"a":1},,W,{},,')},
-        {"drop_rows": ["When?", "{}"]},
+        {
+            "change": _below(
+                'Visit,How old?,,"Ward\nor unit",When?,,', ",ImportId 1,,W,ImportId 2,,"
+            )
+        },
+        {"drop_rows": ["When?", "ImportId 1"]},
     ),
-    "units": ({"change": _below("-,years,,-,YYYY-MM-DD,,")}, {"drop_rows": ["years"]}),
+    "units": ({"change": _below("-,years ,,ER,YYYY-MM-DD,,")}, {"drop_rows": ["years"]}),
     "a total": ({"change": "{}Total,5000,,,,,\n".format}, {"drop_rows": ["Total"]}),
 }
 
