@@ -64,7 +64,9 @@ class Cost:
         )
 
     def __radd__(self, nothing: int) -> "Cost":
-        """Return this cost: `sum` begins with 0."""
+        """Return this cost: `sum` begins with 0, and no other number can be added."""
+        if nothing:
+            return NotImplemented
         return self
 
     def __mul__(self, releases: int) -> "Cost":

@@ -4,7 +4,6 @@ import inspect
 import os
 import re
 import sys
-from collections.abc import Mapping
 from dataclasses import is_dataclass
 from functools import partial
 from pkgutil import resolve_name
@@ -45,7 +44,7 @@ _FACTORIES = ("network", "optimizer", "schedule")
 _METRIC = "as in metrics.f1={_target_: sklearn.metrics.f1_score, average: macro}"
 
 
-def run_params(cfg: DictConfig, choices: Mapping[str, str]) -> Tree:
+def run_params(cfg: DictConfig, choices: Tree) -> Tree:
     """Return the composed configuration with dotted keys, for the tracker."""
     tree = plain(without_hydra(cfg))
     del tree["sweep"]

@@ -1,6 +1,6 @@
 """The components of a run, from a composed configuration: all objects, the rules of labeling."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
@@ -24,7 +24,7 @@ from nzc.runs.publishable import own_names
 from nzc.saying import say
 from nzc.storage.predictions import PredictionStore
 from nzc.teachers import Teachers
-from nzc.validation import InputError, typed, within
+from nzc.validation import InputError, Tree, typed, within
 
 #: How often audit=true runs the mechanism.
 AUDIT_TRIALS = 20_000
@@ -33,7 +33,7 @@ AUDIT_TRIALS = 20_000
 _NOISE = ("sigma", "gamma", "sigma1", "scale")
 
 
-def build_components(cfg: DictConfig, choices: Mapping[str, str], figures: bool) -> RunComponents:
+def build_components(cfg: DictConfig, choices: Tree, figures: bool) -> RunComponents:
     """Return everything that a run needs, built and checked.
 
     choices  the chosen options of the groups

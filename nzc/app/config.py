@@ -1,6 +1,6 @@
 """The configuration: its keys and their ranges, where presets lie, and the text of `nzc --help`."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
@@ -94,7 +94,7 @@ def name_of_people(cfg: DictConfig) -> str | None:
     return str(OmegaConf.select(cfg, "dataset.name") or "").strip() or None
 
 
-def names_of(cfg: DictConfig, choices: Mapping[str, Any]) -> dict[str, str]:
+def names_of(cfg: DictConfig, choices: Tree) -> dict[str, str]:
     """Return what results, tracker and errors call the options of some groups.
 
     It is the option, as it was typed; a class that was typed in place of the option's (`_target_`);
@@ -112,7 +112,7 @@ def names_of(cfg: DictConfig, choices: Mapping[str, Any]) -> dict[str, str]:
     return names
 
 
-def experiment_of(cfg: DictConfig, choices: Mapping[str, Any]) -> str:
+def experiment_of(cfg: DictConfig, choices: Tree) -> str:
     """Return the name of a run's experiment: dataset.name, the dataset, or the votes' file."""
     people = name_of_people(cfg)
     if people is not None:

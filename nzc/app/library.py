@@ -1,7 +1,6 @@
 """Runs and sweeps from Python: settings become overrides, and the process is left as it was."""
 
 import json
-import logging
 import os
 import re
 import signal
@@ -32,7 +31,7 @@ from nzc.app.sweep import JobsFailed
 from nzc.data.cache import forget_data
 from nzc.runs.result import RunResult
 from nzc.storage.files import PRIVATE
-from nzc.tracking import LEVELS
+from nzc.tracking import restored
 from nzc.validation import InputError
 
 if TYPE_CHECKING:
@@ -114,15 +113,13 @@ def _undone(overrides: Sequence[str]) -> Iterator[None]:
 
     Other threads wait: Hydra's state, the umask and the loggers are those of the process.
     """
-    with _alone, warnings.catch_warnings():
+    with _alone, warnings.catch_warnings(), restored():
         state = Singleton.get_state()
         umask = os.umask(PRIVATE)
         path = sys.path.copy()
         modules = set(sys.modules)
-        variables = set(os.environ)
         at_stop = signal.getsignal(signal.SIGTERM)
         here = Path.cwd()
-        LEVELS.clear()
         try:
             GlobalHydra.instance().clear()
             register()
@@ -145,12 +142,6 @@ def _undone(overrides: Sequence[str]) -> Iterator[None]:
                 signal.signal(signal.SIGTERM, at_stop or signal.SIG_DFL)
             Singleton.set_state(state)
             sys.path[:] = path
-            for name in os.environ.keys() - variables:
-                if name.startswith("MLFLOW_"):
-                    del os.environ[name]
-            for name, before in LEVELS.items():
-                logging.getLogger(name).setLevel(before)
-            LEVELS.clear()
 
 
 def as_overrides(settings: Settings, more: Mapping[str, Any], grid: bool = False) -> list[str]:

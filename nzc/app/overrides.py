@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from contextlib import suppress
 
 from hydra.core.override_parser.overrides_parser import OverridesParser
-from hydra.core.override_parser.types import Quote, QuotedString
+from hydra.core.override_parser.types import Override, Quote, QuotedString
 from hydra.errors import HydraException, OverrideParseException
 
 from nzc.validation import InputError, in_a_line
@@ -43,22 +43,24 @@ def check_overrides(words: Sequence[str]) -> None:
     except OverrideParseException as error:
         raise unread(error.override, in_a_line(error)) from error
     for override in overrides:
-        group = override.key_or_group
-        if override.is_sweep_override() or override.is_delete():
-            continue
-        value = override.get_value_string()
-        is_added = group in GROUPS and override.is_add() and override.package is None
-        is_option = isinstance(override.value(), str | list | dict)
-        if is_added or ((group in GROUPS or "/" in group) and not is_option):
-            raise InputError(
-                group,
-                value,
-                f"must be {group}=OPTION, without a plus; nzc --help lists the options",
-            )
-        if group == "sweep" and isinstance(override.value(), str):
-            raise InputError(
-                group, value, f"must be a section of a sweep file; did you mean +sweeps={value}?"
-            )
+        if not override.is_sweep_override() and not override.is_delete():
+            _check_group(override)
+
+
+def _check_group(override: Override) -> None:
+    """Raise InputError for an override that gives a group no option, or adds one to it."""
+    group = override.key_or_group
+    value = override.get_value_string()
+    is_added = group in GROUPS and override.is_add() and override.package is None
+    is_option = isinstance(override.value(), str | list | dict)
+    if is_added or ((group in GROUPS or "/" in group) and not is_option):
+        raise InputError(
+            group, value, f"must be {group}=OPTION, without a plus; nzc --help lists the options"
+        )
+    if group == "sweep" and isinstance(override.value(), str):
+        raise InputError(
+            group, value, f"must be a section of a sweep file; did you mean +sweeps={value}?"
+        )
 
 
 def refuse_sweeps(words: Iterable[str]) -> None:

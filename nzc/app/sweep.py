@@ -190,11 +190,11 @@ def _own_folders(config: DictConfig, configs: Sequence[DictConfig]) -> list[str]
         elif folder != "." and not folder.startswith(".."):
             folders.append(folder)
             continue
-        allowed = "must give each job a folder of its own in hydra.sweep.dir"
         raise InputError(
             "hydra.sweep.subdir",
             layout.unresolved(home)["subdir"],
-            f"{allowed}; {jobs} would have {folder}",
+            "must give each job a folder of its own in hydra.sweep.dir; "
+            f"{jobs} would have {folder}",
         )
     return folders
 

@@ -26,6 +26,7 @@ from nzc.data.standardizer import CUT, LIMIT, Standardizer
 from nzc.saying import say
 from nzc.settings import BelowOne, Between0And1, CountOrZero, TwoOrMore
 from nzc.types import AnyArray, Ints
+from nzc.validation import Tree
 
 #: The kinds of dtypes that each array may have, and what to save instead of others.
 _TYPES = {
@@ -121,7 +122,7 @@ class Npz(Dataset):
                 masks[0] &= ~np.isin(groups, [*dropped])
         return [np.flatnonzero(mask) for mask in masks]
 
-    def _units(self, arrays: Mapping[str, Any], names: Mapping[str, Ints], private: Ints) -> Units:
+    def _units(self, arrays: Tree, names: Mapping[str, Ints], private: Ints) -> Units:
         """Return whom the private rows are about."""
         grouped = "group" in names
         budgets = _texts(arrays.get("budget"), private)
@@ -192,7 +193,7 @@ def _texts(names: AnyArray | None, rows: Ints) -> AnyArray | None:
 # relies on those before it. No value of a record is quoted.
 
 
-def _of_arrays(arrays: Mapping[str, Any]) -> Iterator[str]:
+def _of_arrays(arrays: Tree) -> Iterator[str]:
     """Yield what is wrong with arrays: names, shapes and types, missing values, and labels."""
     absent = sorted({"x", "y"} - arrays.keys())
     if absent:
@@ -216,6 +217,12 @@ def _of_arrays(arrays: Mapping[str, Any]) -> Iterator[str]:
         if array.dtype.kind not in kinds:
             found = "text" if array.dtype.kind == "U" else array.dtype
             yield f"{name} is {found}; save {remedy}"
+    yield from _of_missing(arrays)
+    yield from _of_labels(arrays)
+
+
+def _of_missing(arrays: Tree) -> Iterator[str]:
+    """Yield what is wrong with numbers and names: some are missing."""
     x = arrays["x"]
     if x.dtype.kind == "f" and not all(np.isfinite(block).all() for block in blocks(x)):
         yield "x has missing (NaN) or infinite values; dataset=table accepts missing values"
@@ -226,10 +233,9 @@ def _of_arrays(arrays: Mapping[str, Any]) -> Iterator[str]:
                 f"{name} has {missing:,} missing values; "
                 "give each of these rows a name of its own, or leave them out"
             )
-    yield from _of_labels(arrays)
 
 
-def _of_labels(arrays: Mapping[str, Any]) -> Iterator[str]:
+def _of_labels(arrays: Tree) -> Iterator[str]:
     """Yield what is wrong with classes and roles."""
     y = arrays["y"]
     role = arrays.get("role", np.full(len(y), "private"))

@@ -174,10 +174,15 @@ def typed(name: object, kind: str) -> str:
 
 
 def no_records(public: DataFrame) -> list[str]:
-    """Return a cell of each row that seems to be no record, among the first and the last rows.
+    """Return a cell of each row that seems to be no record, among the first and the last rows."""
+    rows = [*_below_header(public), *_totals(public)]
+    return list(filter(None, [_own_cell(words, public) for words in rows]))
 
-    Such first rows have words in two columns of numbers or dates, and no value in any: they are
-    questions or units below the header. Such a last row says that it is a total.
+
+def _below_header(public: DataFrame) -> Iterator[list[str]]:
+    """Yield the words of each first row that has two in columns of numbers or dates, and no value.
+
+    These are questions or units.
     """
     columns = []
     for name in public:
@@ -186,29 +191,31 @@ def no_records(public: DataFrame) -> list[str]:
             texts = Series(written(public[name][:_LINES]), dtype="str")
             words = texts.where(texts.str.count(r"[^\W\d_]") > texts.str.count(r"\d"))
             columns.append(words.mask(np.isfinite(guess.readings[0].numbers(texts)), ""))
-    found = []
     for row in zip(*columns, strict=True):
         words = [cell for cell in row if isinstance(cell, str)]
         if len(words) < 2 or "" in words:
             break
-        found += _own_cell(words, public)
+        yield words
+
+
+def _totals(public: DataFrame) -> Iterator[list[str]]:
+    """Yield the words of each last row that says that it is a total."""
     for row in zip(*(written(public[name][-_LINES:]) for name in public), strict=True):
         words = [cell for cell in row if _TOTAL.fullmatch(cell or "")]
         if row[0] in words or None in row:
-            found += _own_cell(words, public)
-    return found
+            yield words
 
 
-def _own_cell(cells: list[str], public: DataFrame) -> list[str]:
-    """Return the shortest cell that can be typed and that the table has once, if there is one.
+def _own_cell(cells: list[str], public: DataFrame) -> str:
+    """Return the shortest cell that can be typed and that the table has once; "": there is none.
 
     A code for a missing value is in several rows.
     """
     for cell in sorted(cells, key=len):
         times = sum((written(public[name]) == cell).sum() for name in public)
         if times == 1 and cell.isprintable() and not {*cell} & {*"\\$"}:
-            return [cell]
-    return []
+            return cell
+    return ""
 
 
 def doubts(public: DataFrame, encoder: TableEncoder, grouped: bool) -> Iterator[str]:

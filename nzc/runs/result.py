@@ -17,7 +17,7 @@ from nzc.accounting.epsilon import Epsilon
 from nzc.data import splits
 from nzc.labeling.ledger import now
 from nzc.runs.layout import RESULT, flatten, with_infinity
-from nzc.runs.metrics import Metrics
+from nzc.runs.metrics import Metrics, Shares
 from nzc.runs.quantities import QUANTITIES, Stage, protects_nobody, quantity_of, tracked_as
 from nzc.storage.files import write_private
 from nzc.teachers import base
@@ -227,7 +227,7 @@ def result_keys() -> list[str]:
     return list(QUANTITIES)
 
 
-def tracked_figures(result: RunResult) -> dict[str, float | None]:
+def tracked_figures(result: RunResult) -> Shares:
     """Return the numbers that a tracker records, by their names there."""
     published = result.epsilon.published
     values = {"epsilon": published}
@@ -238,7 +238,7 @@ def tracked_figures(result: RunResult) -> dict[str, float | None]:
     return values | by_class("epsilon_of", result.individual)
 
 
-def by_class(metric: str, values: Mapping[str, float | None]) -> dict[str, float | None]:
+def by_class(metric: str, values: Mapping[str, float | None]) -> Shares:
     """Return values by METRIC_CLASS; MLflow refuses some characters and very long names."""
     named = {}
     for name, value in values.items():

@@ -12,6 +12,7 @@ from jinja2 import StrictUndefined, Template
 from nzc.labeling.ledger import now
 from nzc.runs.formatting import EPSILONS, heading, number
 from nzc.runs.layout import FIGURES, PAGE, as_typed
+from nzc.runs.metrics import Shares
 from nzc.runs.result import RunResult
 from nzc.runs.summary import describe
 from nzc.storage.files import write_private
@@ -58,7 +59,7 @@ def write_page(sweep: Sweep) -> Path:
 
 def summarise(
     folder: Path, run: str, question: str, private: bool
-) -> tuple[str, dict[str, float | None], dict[str, str]]:
+) -> tuple[str, Shares, dict[str, str]]:
     """Return description, numbers and tags of the sweep in `folder`.
 
     The description in Markdown has the question and the best job; where `private`, also the table
@@ -67,7 +68,7 @@ def summarise(
     sweep = Sweep(folder)
     done = sweep.done.to_dict("records")
     jobs = len(sweep.jobs)
-    values: dict[str, float | None] = {"jobs": jobs, "jobs_failed": jobs - len(done)}
+    values: Shares = {"jobs": jobs, "jobs_failed": jobs - len(done)}
     tags = {}
     finished = f"{len(done)} of {jobs} jobs finished."
     best = _best(done)

@@ -10,16 +10,16 @@ from nzc.tracking.record import (
     tracked_name,
     unsent,
 )
-from nzc.tracking.settings import LEVELS, MLflow
+from nzc.tracking.settings import MLflow, restored
 
 # MLflow would send usage data of private work.
 os.environ.setdefault("MLFLOW_DISABLE_TELEMETRY", "true")
 
 __all__ = [
-    "LEVELS",
     "MLflow",
     "cause",
     "read_record",
+    "restored",
     "send",
     "tracked",
     "tracked_name",

@@ -2,6 +2,8 @@
 
 import logging
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -21,7 +23,22 @@ USUAL_URI = "sqlite:///mlflow.db"
 #: An address that begins so names a file; the path follows as it is, with no sign replaced.
 _SQLITE = "sqlite:///"
 #: The levels, by name, of loggers that a recorder has silenced.
-LEVELS: dict[str, int] = {}
+_levels: dict[str, int] = {}
+
+
+@contextmanager
+def restored() -> Iterator[None]:
+    """Leave MLflow's variables and loggers as they were before this context."""
+    _levels.clear()
+    variables = set(os.environ)
+    try:
+        yield
+    finally:
+        for name in os.environ.keys() - variables:
+            if name.startswith("MLFLOW_"):
+                del os.environ[name]
+        for name, level in _levels.items():
+            logging.getLogger(name).setLevel(level)
 
 
 @dataclass
@@ -60,7 +77,7 @@ class MLflow:
         self._require_database()
         for name in ("mlflow", "urllib3", "alembic"):  # their errors are raised, too
             logger = logging.getLogger(name)
-            LEVELS.setdefault(name, logger.level)
+            _levels.setdefault(name, logger.level)
             logger.setLevel(logging.CRITICAL)
         return Recorder(self)
 
