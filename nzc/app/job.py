@@ -33,6 +33,7 @@ from nzc.runs.layout import (
     as_typed,
     flatten,
     read_overrides,
+    short_name,
     with_infinity,
     write_error,
 )
@@ -42,7 +43,7 @@ from nzc.saying import say
 from nzc.storage.files import OwnFolder, require_own, require_writable
 from nzc.storage.predictions import STORED
 from nzc.sweeps.jobs import job_name
-from nzc.tracking import MLflow, read_record, tracked, tracked_name, wait_at_most
+from nzc.tracking import MLflow, read_record, tracked, wait_at_most
 from nzc.validation import InputError, Tree, one_of
 
 
@@ -111,9 +112,9 @@ class Job:
         name = self.name
         if not name:
             names = names_of(cfg, self.choices)
-            title = {f"{group}={names[group]}": names[group] for group in ("dataset", "aggregator")}
+            title = {f"{group}={names[group]}": names[group] for group in ("aggregator", "dataset")}
             others = [word for word in read_overrides(folder) if word not in title]
-            name = tracked_name([*title.values()], others)
+            name = short_name(others, *title.values())
         experiment = experiment_of(cfg, self.choices)
         if self.sweep is not None and self.choices["dataset"] == "none":
             # All votes of a sweep are in one experiment.
@@ -137,7 +138,16 @@ def run_command(cfg: DictConfig) -> None:
         show(result_table(_shown(cfg, result)))
 
     run_single(cfg, psutil.Process().create_time(), show_table)  # imports take seconds
-    show(str(Path(cfg.hydra.run.dir).absolute() / RESULT), "dim")
+    folder = Path(cfg.hydra.run.dir).absolute()
+    show(str(folder / RESULT), "dim")
+    show_view(folder)
+
+
+def show_view(folder: Path) -> None:
+    """Print how to look at the run or the sweep in `folder` in MLflow, if that has recorded it."""
+    view = read_record(folder).get("view")
+    if view:
+        show(view, "dim")
 
 
 def _shown(cfg: DictConfig, result: RunResult) -> RunResult:

@@ -22,7 +22,7 @@ from omegaconf import DictConfig, OmegaConf, open_dict
 from nzc.app.build import build, build_metrics, plain
 from nzc.app.config import better_recipe, experiment_of, shows_private
 from nzc.app.errors import Stop, error_line, input_error, reported
-from nzc.app.job import build_tracker
+from nzc.app.job import build_tracker, show_view
 from nzc.app.keys import refuse_unknown_keys
 from nzc.app.overrides import telling
 from nzc.data import DataSplits
@@ -32,7 +32,7 @@ from nzc.runs.formatting import optional, show
 from nzc.storage.files import OwnFolder, require_own
 from nzc.sweeps.jobs import JOBS, is_seed, job_folders, write_jobs
 from nzc.sweeps.spec import SweepRow, check_keys, name_of, spec_of
-from nzc.tracking import tracked, tracked_name
+from nzc.tracking import tracked
 from nzc.validation import InputError, in_a_line, within
 
 _DIR = "hydra.sweep.dir"
@@ -78,17 +78,20 @@ def running_sweep(config: DictConfig) -> Iterator[Sequence[Any]]:
         if tracker is not None:
             tracker.check(experiment)
         own.take()
-        name = tracked_name([name_of(config)], layout.as_typed(config.hydra.overrides.task))
-        with closing(own), tracked(tracker, folder, experiment, name, question=spec.question):
-            _write_question(config, folder, jobs)
-            try:
-                yield [job.overrides for job in jobs] or config.hydra.overrides.task
-            except BaseException:
-                with suppress(Exception, Stop):
-                    if any((job / layout.RESULT).is_file() for job in job_folders(folder)):
-                        _answer(config, folder)
-                raise
-            _answer(config, folder)
+        name = layout.short_name(layout.as_typed(config.hydra.overrides.task), name_of(config))
+        try:
+            with closing(own), tracked(tracker, folder, experiment, name, question=spec.question):
+                _write_question(config, folder, jobs)
+                try:
+                    yield [job.overrides for job in jobs] or config.hydra.overrides.task
+                except BaseException:
+                    with suppress(Exception, Stop):
+                        if any((job / layout.RESULT).is_file() for job in job_folders(folder)):
+                            _answer(config, folder)
+                    raise
+                _answer(config, folder)
+        finally:
+            show_view(folder)
 
 
 def _write_question(config: DictConfig, folder: Path, jobs: Sequence[SweepJob]) -> None:

@@ -1,8 +1,11 @@
 """The files in the folder of a run or a sweep."""
 
 import math
+import re
 from collections.abc import Iterable
+from itertools import filterfalse
 from pathlib import Path
+from textwrap import shorten
 from typing import Any
 
 from omegaconf import OmegaConf
@@ -53,6 +56,9 @@ RUN_FILES = (
     CURVES,
 )
 RUN_FIGURES = ("gaps", "cost", "confusion")
+#: Overrides that the name of a run leaves out. A sweep file's name is the title already.
+_UNNAMED = re.compile(r"[+~]*(sweeps|tracking|trainer|paths|hydra)([./@=]|$)")
+_GREEK = {"sigma": "σ", "gamma": "γ", "epsilon": "ε", "delta": "δ"}
 
 
 def with_infinity(record: Tree) -> Tree:
@@ -99,6 +105,22 @@ def unresolved(node: Any) -> Any:
 def as_typed(overrides: Any) -> list[str]:
     """Return a list of overrides with their interpolations: ${oc.env:NAME} may be a secret."""
     return list(map(str, unresolved(overrides)))
+
+
+def short_name(overrides: Iterable[str], *title: str) -> str:
+    """Return the name of a run or a sweep: what sets it apart, and then its title.
+
+    A key is named by its last part, as MLflow's table shows 15 letters: "σ=5 · Confident".
+    Overrides that say only where it is recorded or how it is launched are left out, and so are
+    passwords.
+    """
+    typed = []
+    for override in filterfalse(_UNNAMED.match, overrides):
+        key, sign, value = masked(override).partition("=")
+        last = key.lstrip("+").rpartition(".")[2]
+        typed.append(f"{_GREEK.get(last, last)}{sign}{value}")
+    words = [shorten(" ".join(typed), 80, placeholder=" …"), *title]
+    return " · ".join(filter(None, words))
 
 
 def write_error(job: Path, line: str) -> None:

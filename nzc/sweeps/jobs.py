@@ -17,6 +17,7 @@ from nzc.runs.layout import (
     as_typed,
     flatten,
     read_overrides,
+    short_name,
     with_infinity,
 )
 from nzc.runs.quantities import NOBODY, protects_nobody
@@ -74,20 +75,21 @@ def read_jobs(folder: Path, keys: Sequence[str] = ()) -> "DataFrame":
     records = []
     for number, job in enumerate(jobs):
         row = SweepRow.model_validate(job["row"])
+        own = _own(row, filterfalse(is_seed, job["overrides"]), common)
         record = {
             "folder": folders[number],
             "job": number,
             "run": number + 1,
             "row": row.name,
             "error": _error(folders[number]),
-            "name": _name(row, filterfalse(is_seed, job["overrides"]), common) or "run",
+            "name": ", ".join(filter(None, [row.title, " ".join(own)])) or "run",
             "overrides": job["overrides"],
         }
         if record["error"] is None:
             record = _result(folders[number], row, keys) | record
         records.append(record)
     if not records:
-        return DataFrame(columns=["name", "error"])
+        return DataFrame(columns=["name", "error", "overrides"])
     return DataFrame(records, dtype=object)  # whole numbers stay whole
 
 
@@ -121,14 +123,15 @@ def is_seed(override: str) -> bool:
 
 
 def job_name(folder: Path, number: int, overrides: Sequence[str]) -> str:
-    """Return what distinguishes a job of a running sweep: its row, and its own overrides."""
+    """Return the name of a job of a running sweep: its own overrides, and its row."""
     overrides = list(map(masked, overrides))  # as in jobs.json
     planned = _planned(folder)
     if planned:
         row = SweepRow.model_validate(planned[number]["row"])
-        return _name(row, overrides, _common(planned))
+        own = [*row.point, *_own(row, overrides, _common(planned))]
+        return short_name(own, row.name or "")
     common = set(as_typed(OmegaConf.load(folder / SWEEP).hydra.overrides.task))
-    return _name(SweepRow(), overrides, common)
+    return short_name(_own(SweepRow(), overrides, common))
 
 
 def _error(folder: Path) -> str | None:
@@ -149,7 +152,7 @@ def _common(jobs: Iterable[Tree]) -> set[str]:
     return set.intersection(*overrides or [set()])
 
 
-def _name(row: SweepRow, overrides: Iterable[str], common: set[str]) -> str:
+def _own(row: SweepRow, overrides: Iterable[str], common: set[str]) -> list[str]:
+    """Return the overrides of a job that neither its row nor all jobs have."""
     shared = common.union(filterfalse(is_seed, row.set))
-    own = [override for override in overrides if override not in shared]
-    return ", ".join(filter(None, [row.title, " ".join(own)]))
+    return [override for override in overrides if override not in shared]

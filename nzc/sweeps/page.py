@@ -58,14 +58,14 @@ def write_page(sweep: Sweep) -> Path:
 
 
 def summarise(
-    folder: Path, run: str, question: str, private: bool
+    sweep: Sweep, run: str, question: str, private: bool
 ) -> tuple[str, Shares, dict[str, str]]:
-    """Return description, numbers and tags of the sweep in `folder`.
+    """Return description, numbers and tags of a sweep.
 
     The description in Markdown has the question and the best job; where `private`, also the table
     and the figures, which are artifacts of MLflow's run `run`.
     """
-    sweep = Sweep(folder)
+    folder = sweep.folder
     done = sweep.done.to_dict("records")
     jobs = len(sweep.jobs)
     values: Shares = {"jobs": jobs, "jobs_failed": jobs - len(done)}

@@ -47,6 +47,12 @@ class Sweep:
         self.jobs = read_jobs(folder, list(chain.from_iterable(self.spec.keys.values())))
         self.done = self.jobs[self.jobs["error"].isna()]
 
+    @property
+    def swept(self) -> list[str]:
+        """The keys whose values differ among the jobs."""
+        settings = _settings(self.jobs)
+        return [key.lstrip("+") for key in settings if settings[key].nunique(dropna=False) > 1]
+
     @cached_property
     def table(self) -> "SweepTable":
         drawn: list[str] = []
@@ -163,7 +169,7 @@ def warning_lines(jobs: DataFrame) -> list[str]:
 def write_csv(folder: Path, jobs: DataFrame) -> None:
     """Write table.csv: one line per job, with its name, its own overrides, and its result.json."""
     lines = jobs[["job", "name"]].assign(failure=jobs["error"])
-    settings = DataFrame(list(map(_by_key, jobs["overrides"])), index=jobs.index)
+    settings = _settings(jobs)
     hidden = ["job", "name", "folder", "run", "row", "overrides", "error"]
     results = jobs.replace(NOBODY, 0.0).drop(columns=[*hidden, *jobs.filter(regex=r"^paper\.")])
     if "warnings" in results:
@@ -176,9 +182,12 @@ def write_csv(folder: Path, jobs: DataFrame) -> None:
     write_private(folder / TABLE_CSV, table.to_csv(index=False, lineterminator="\r\n"))
 
 
-def _by_key(overrides: Iterable[str]) -> dict[str, str]:
-    """Return the values of overrides KEY=VALUE by key."""
-    return dict(override.partition("=")[::2] for override in overrides)
+def _settings(jobs: DataFrame) -> DataFrame:
+    """Return what the jobs' overrides KEY=VALUE set: a line for each job, a column for each key."""
+    settings = []
+    for overrides in jobs["overrides"]:
+        settings.append(dict(override.partition("=")[::2] for override in overrides))
+    return DataFrame(settings, index=jobs.index)
 
 
 def read_sweep(folder: str | Path) -> DataFrame:

@@ -7,7 +7,6 @@ from nzc.tracking.record import (
     read_record,
     send,
     tracked,
-    tracked_name,
     unsent,
 )
 from nzc.tracking.settings import MLflow, restored
@@ -22,7 +21,6 @@ __all__ = [
     "restored",
     "send",
     "tracked",
-    "tracked_name",
     "unsent",
     "wait_at_most",
 ]

@@ -2,9 +2,10 @@
 
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
+from shlex import quote
 from typing import Any
 from uuid import uuid4
 
@@ -23,8 +24,9 @@ from nzc.runs.result import RunResult, tracked_figures
 from nzc.runs.summary import describe, describe_student
 from nzc.sweeps.jobs import JOBS
 from nzc.sweeps.page import summarise
+from nzc.sweeps.table import Sweep
 from nzc.tracking.model import log_student
-from nzc.validation import InputError, Tree, in_a_line
+from nzc.validation import InputError, Tree, in_a_line, masked
 
 #: Files that are never artifacts: the student is recorded as a model.
 _KEPT = (layout.CURVES, layout.STUDENT, layout.RECORD, layout.LOCK)
@@ -116,16 +118,21 @@ class Recorder:
         self.client.log_batch(self.run, points)
         self.sent += len(lines)
 
-    def close(self, folder: Path, record: Tree) -> None:
-        """Log what the open run left in `folder`, and how it ended."""
+    def close(self, folder: Path, record: Tree) -> str:
+        """Log what the open run left in `folder`, and how it ended; return how to look at it.
+
+        That is empty for a job: the view of its sweep shows it.
+        """
+        swept = []
         if self.monitor is not None:
             self.monitor.finish()
         self.send_curves(folder)
         if not record["params"]:
-            self._log_sweep(folder, record)
+            swept = self._log_sweep(folder, record)
         elif record["ended"] == "FINISHED":
             self._log_run(folder)
         self.client.set_terminated(self.run, record["ended"], record["until"])
+        return "" if record["sweep"] else self._write_view(record["experiment"], swept)
 
     def _experiment(self, name: str) -> str:
         """Return the experiment's id; InputError: its private artifacts are kept in another folder.
@@ -179,19 +186,45 @@ class Recorder:
             self.run, [DatasetInput(dataset, [InputTag("mlflow.data.context", "all splits")])]
         )
 
-    def _log_sweep(self, folder: Path, record: Tree) -> None:
-        """Log the summary and the files of a sweep, and close its jobs that were killed."""
+    def _log_sweep(self, folder: Path, record: Tree) -> list[str]:
+        """Log the summary and the files of a sweep, and close its jobs that were killed.
+
+        Return the keys that it sweeps over.
+        """
         experiment = self._experiment(record["experiment"])
         lost = f"attributes.status = 'RUNNING' and tags.`{MLFLOW_PARENT_RUN_ID}` = '{self.run}'"
         for job in self.client.search_runs([experiment], lost):
             self.client.set_terminated(job.info.run_id, "KILLED")
-        description, values, tags = summarise(
-            folder, self.run, record.get("question", ""), self.private
-        )
+        sweep = Sweep(folder)
+        question = record.get("question", "")
+        description, values, tags = summarise(sweep, self.run, question, self.private)
         self._log_values(values, {**tags, MLFLOW_RUN_NOTE: description})
         self._log_files(folder, "", ".hydra")
         if self.private:
             self._log_files(folder, layout.FIGURES)
+        return sweep.swept
+
+    def _write_view(self, experiment: str, swept: Sequence[str]) -> str:
+        """Keep a view of MLflow's table with accuracy, ε and `swept`; return how to open it.
+
+        MLflow keeps the state of its page in a tag of the experiment, which an address names.
+        """
+        experiment = self._experiment(experiment)
+        name = "nzc"
+        view = json.loads(Path(__file__).with_name("view.json").read_text(encoding="utf-8"))
+        if swept:
+            name += f"-{self.run[:8]}"
+            view["searchFilter"] = f"tags.`{MLFLOW_PARENT_RUN_ID}` = '{self.run}'"
+            view["orderByKey"] = "metrics.`accuracy`"  # by time, MLflow would hide jobs in parents
+        if self.private:
+            view["selectedColumns"].append("metrics.`epsilon_exact`")
+        view["selectedColumns"] += [f"params.`{key}`" for key in swept]
+        tag = f"mlflow.sharedViewState.{name}"
+        self.client.set_experiment_tag(experiment, tag, json.dumps(view))
+        address = self.uri.rstrip("/")
+        if not address.startswith("http"):
+            address = f"mlflow ui --backend-store-uri {quote(address)}\nhttp://127.0.0.1:5000"
+        return masked(f"{address}/#/experiments/{experiment}/runs?viewStateShareKey={name}")
 
     def _log_values(self, values: Mapping[str, float | None], tags: Mapping[str, str]) -> None:
         """Log values as metrics and tags. Every ε is a tag, too, as a metric cannot be infinite."""

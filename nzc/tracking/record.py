@@ -7,12 +7,10 @@ line, never the run: `nzc sync` sends the folder later. Sending twice is sending
 import json
 import os
 import platform
-import re
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
-from textwrap import shorten
 from threading import Event, Thread
 from uuid import uuid4
 
@@ -28,8 +26,6 @@ from nzc.validation import InputError, Tree, in_a_line, masked
 SHORT = 30.0
 #: Learning curves are sent every so many seconds, because each request takes milliseconds.
 EVERY = 5.0
-#: Overrides that the name of a tracked run leaves out. A sweep file's name is the title already.
-_UNNAMED = re.compile(r"[+~]*(sweeps|tracking|trainer|paths|hydra)([./@=]|$)")
 
 
 @contextmanager
@@ -71,6 +67,7 @@ def tracked(
             "ended": None,
             "until": None,
             "sent": False,
+            "view": "",
         }
         _write(folder, record)
 
@@ -143,8 +140,8 @@ def send(folder: Path, tracker: MLflow) -> None:
         record = read_record(folder)
         if record["ended"] is None:
             _write(folder, {"ended": "KILLED", "until": _now()})
-        tracker.recorder.close(folder, _open(folder, tracker))
-        _write(folder, {"sent": True})
+        view = tracker.recorder.close(folder, _open(folder, tracker))
+        _write(folder, {"sent": True, "view": view})
 
 
 def unsent(root: Path) -> list[Path]:
@@ -153,16 +150,6 @@ def unsent(root: Path) -> list[Path]:
         path.parent for path in root.rglob(RECORD) if not read_record(path.parent).get("sent", True)
     ]
     return sorted(waiting, key=lambda folder: (len(folder.parts), folder))
-
-
-def tracked_name(title: Sequence[str], overrides: Iterable[str]) -> str:
-    """Return the name of a run or a sweep at its tracker: title and overrides, shortened.
-
-    Overrides that say only where it is recorded or how it is launched are left out, and so are
-    passwords.
-    """
-    typed = " ".join(masked(override) for override in overrides if not _UNNAMED.match(override))
-    return shorten(masked(" · ".join(filter(None, [*title, typed]))), 100, placeholder=" …")
 
 
 def cause(error: BaseException) -> str:

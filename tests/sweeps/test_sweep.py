@@ -84,7 +84,7 @@ def test_a_sweep_in_the_folder_of_another_is_that_sweep_alone(
             'aggregator=plurality, "seed=0,1"',
             "delta: '1e-5,1e-6'",
             ["seed=7", "delta=1e-4"],
-            ["first, seed=0", "first, seed=1", "second, seed=7"],
+            ["seed=0 · first", "seed=1 · first", "seed=7 · second"],
             ["first", "second"],
         ),
         ("aggregator=plurality", "", ["+sweep.only=eco"], ["second"], ["second"]),
@@ -152,7 +152,7 @@ def test_a_search_finds_what_it_is_after_and_its_cost_is_in_the_ledger(nzc: Nzc)
     assert {tuple(solution["values"]) for solution in best.solutions} <= measured
     totals = [result["epsilon"]["ledger_total"] for result in ran.results]
     assert max(totals) > max(epsilon for _, epsilon in measured)
-    assert job_name(folder, 0, ["aggregator.sigma=5", "dataset=none"]) == "aggregator.sigma=5"
+    assert job_name(folder, 0, ["aggregator.sigma=5", "dataset=none"]) == "σ=5"
     assert "does not support sweep type" in nzc(*search, "tracking=mlflow", code=2).err
     assert list(ran.folder.glob("outputs/sweeps/*/*")) == [folder]
     assert not Path("mlflow.db").exists()

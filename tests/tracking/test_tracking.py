@@ -2,6 +2,7 @@
 student served.
 """
 
+import json
 import re
 import time
 from collections.abc import Callable
@@ -30,7 +31,8 @@ from pytest import CaptureFixture, MonkeyPatch, raises
 
 from nzc.app.config import CONF
 from nzc.runs import outputs, pipeline
-from nzc.tracking import record, tracked, tracked_name, unsent
+from nzc.runs.layout import short_name
+from nzc.tracking import record, tracked, unsent
 from nzc.tracking.mlflow import create_database
 from nzc.tracking.settings import USUAL_URI
 
@@ -60,7 +62,12 @@ def test_a_sweep_goes_on_after_a_job_that_fails_and_closes_all_where_it_is_stopp
     """Also after one whose input is wrong, before it begins: the third."""
     works = iter([pipeline.execute, Mock(side_effect=how)])
     monkeypatch.setattr(pipeline, "execute", lambda *arguments: next(works)(*arguments))
-    nzc("--multirun", *FILE, "queries=10,20,1000", code=code)
+    ran = nzc("--multirun", *FILE, "queries=10,20,1000", "seed=0", code=code)
+    line = r"mlflow ui .*/mlflow.db\nhttp://127.0.0.1:5000/#/.*s/(.*)/runs.viewStateShareKey=(.*)"
+    ((experiment, key),) = re.findall(line, ran.out)
+    tags = mlflow_client().get_experiment(experiment).tags
+    columns = json.loads(tags[f"mlflow.sharedViewState.{key}"])["selectedColumns"]
+    assert columns[-2:] == ["metrics.`epsilon_exact`", "params.`queries`"]
     assert _states(nested=True) == jobs
     assert _states(nested=False) == jobs[-1:]
     assert note in tracked_runs()[0].data.tags[MLFLOW_RUN_NOTE]
@@ -87,9 +94,11 @@ def test_a_public_sweep_shows_what_may_be_published(nzc: Nzc, histograms: Path) 
     assert f"{exact[0]:.2f}" not in ran.out and "data-independent" not in ran.err
     sent = str([run.to_dictionary() for run in tracked_runs()])
     assert not any(str(epsilon)[:10] in sent for epsilon in exact)
-    parent = tracked_runs()[0]
+    parent, *jobs = tracked_runs()
+    assert [run.info.run_name for run in jobs] == ["wrong", "σ=2 · little", "σ=3 · little"]
+    (view,) = mlflow_client().get_experiment(parent.info.experiment_id).tags.values()
+    assert "`aggregator.sigma`" in view and "exact" not in view
     shown = parent.data.tags[MLFLOW_RUN_NOTE]
-    assert parent.info.status == "FAILED"
     assert "Which noise is best?" in shown and "ε published" in shown
     assert not re.search("exact|theorem|figures|1000", shown)
     assert set(parent.data.metrics) == {"jobs", "jobs_failed", "label_accuracy", "epsilon"}
@@ -103,13 +112,14 @@ def test_runs_are_named_by_what_was_typed_but_for_secrets_and_places(
     nzc: Nzc, histograms: Path
 ) -> None:
     unnamed = ["tracking.model=false", "paths.store=kept", "+objective=http://me:hunter2@there"]
-    nzc(*FILE, *unnamed)
+    ran = nzc(*FILE, *unnamed)
     (run,) = tracked_runs()
     name = run.info.run_name
-    assert name.startswith("none · gnmax · teachers=votes student=none teachers.path=")
+    assert name.startswith("teachers=votes student=none path=votes.npy objective=")
+    assert "/runs?viewStateShareKey=nzc\n" in ran.out
     assert not re.search("hunter2|tracking|kept|dataset=", name) and len(name) <= 100
     typed = ["a=" + 100 * "x", "+hydra.job.x=1"]
-    assert tracked_name(["digits", "gnmax"], typed) == "digits · gnmax · …"
+    assert short_name(typed, "digits", "gnmax") == "… · digits · gnmax"
 
 
 def test_memory_and_time_are_sent_only_where_private_facts_may_be(
@@ -199,7 +209,8 @@ def test_a_tracker_that_fails_while_a_run_lasts_costs_a_line(
 ) -> None:
     monkeypatch.setattr(record, "SHORT", 0.0)
     monkeypatch.setattr(record, "EVERY", 0.0)
-    recorder = Mock(**{"open.return_value": "id", "send_curves.side_effect": OSError("gone")})
+    answers = {"open.return_value": "id", "close.return_value": ""}
+    recorder = Mock(**answers, **{"send_curves.side_effect": OSError("gone")})
     with tracked(Mock(recorder=recorder), tmp_path, "experiment", "run", {"a": 1}):
         _until(lambda: recorder.send_curves.called)
     assert recorder.send_curves.call_count == 1 and not unsent(tmp_path)
