@@ -20,6 +20,14 @@ from nzc.saying import say
 EVERY = 10.0
 
 
+def duration(seconds: float) -> str:
+    """Return a number of seconds as a person says it: 40 s, 6 min, 3 h."""
+    for length, unit in ((1, "s"), (60, "min")):
+        if seconds < 100 * length:
+            return f"{seconds / length:.0f} {unit}"
+    return f"{seconds / 3600:.0f} h"
+
+
 @contextmanager
 def lines(text: Callable[[], str]) -> Iterator[None]:
     """Print a line every ten seconds within this context: the command is not dead."""
@@ -51,6 +59,7 @@ class Bar(Progress):
             TimeRemainingColumn(),
             console=console,
             disable=not shown or not console.is_terminal,
+            speed_estimate_period=3600,  # seconds; a step may take minutes
         )
 
     def start(self) -> None:
@@ -64,7 +73,9 @@ class Bar(Progress):
 
     def _state(self) -> str:
         task = self.tasks[-1]
-        return f"{task.description.lower()}: {task.completed:,.0f} of {task.total or 0:,.0f} done"
+        done = f"{task.description.lower()}: {task.completed:,.0f} of {task.total or 0:,.0f} done"
+        left = task.time_remaining
+        return done if left is None else f"{done}, about {duration(left)} left"
 
 
 def say_stage(stage: str, done: str, seconds: float, timed: bool = True) -> None:

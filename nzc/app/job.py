@@ -42,7 +42,7 @@ from nzc.runs.summary import result_line, result_table
 from nzc.saying import say
 from nzc.storage.files import OwnFolder, require_own, require_writable
 from nzc.storage.predictions import STORED
-from nzc.sweeps.jobs import job_name
+from nzc.sweeps.jobs import job_name, jobs_left
 from nzc.tracking import MLflow, read_record, tracked, wait_at_most
 from nzc.validation import InputError, Tree, one_of
 
@@ -132,15 +132,18 @@ def build_tracker(cfg: DictConfig) -> MLflow | None:
 
 
 def run_command(cfg: DictConfig) -> None:
-    """Do a single run for the command: show its table, and where its result is."""
+    """Do a single run for the command: show its table, its folder, and how long it took."""
+    begun = psutil.Process().create_time()
+    start = time.time() - begun  # for imports, and to read the configuration
 
     def show_table(result: RunResult) -> None:
         show(result_table(_shown(cfg, result)))
 
-    run_single(cfg, psutil.Process().create_time(), show_table)  # imports take seconds
+    run_single(cfg, begun, show_table)
     folder = Path(cfg.hydra.run.dir).absolute()
     show(str(folder / RESULT), "dim")
     show_view(folder)
+    show(f"The run took {time.time() - begun:.1f} s, {start:.1f} s of it to start.", "dim")
 
 
 def show_view(folder: Path) -> None:
@@ -216,6 +219,7 @@ def run_in_sweep(cfg: DictConfig) -> float | list[float] | None:
         own_folder.take()
         result = job.execute(own_folder)
         show(result_line(_shown(cfg, result), name))
+        say(*jobs_left(sweep))
         return _objective(cfg.objective, result)
     except Exception as error:
         if not is_prepared:  # the tracker hears of it all the same

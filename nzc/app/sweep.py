@@ -29,6 +29,7 @@ from nzc.data import DataSplits
 from nzc.data.cache import forget_data
 from nzc.runs import layout
 from nzc.runs.formatting import optional, show
+from nzc.saying import say
 from nzc.storage.files import OwnFolder, require_own
 from nzc.sweeps.jobs import JOBS, is_seed, job_folders, write_jobs
 from nzc.sweeps.spec import SweepRow, check_keys, name_of, spec_of
@@ -78,6 +79,8 @@ def running_sweep(config: DictConfig) -> Iterator[Sequence[Any]]:
         if tracker is not None:
             tracker.check(experiment)
         own.take()
+        if spec.time:
+            say(f"this sweep takes time: {spec.time}")
         name = layout.short_name(layout.as_typed(config.hydra.overrides.task), name_of(config))
         try:
             with closing(own), tracked(tracker, folder, experiment, name, question=spec.question):

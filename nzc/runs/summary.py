@@ -46,15 +46,14 @@ def _title(result: RunResult) -> str:
 
 
 def _caption(result: RunResult) -> str:
-    """Return what holds for every ε of the table, and how long the run took."""
+    """Return what holds for every ε of the table."""
     whom = _PROTECTED.get(result.unit, f"one {result.unit}")
     if result.unit == "group":
         whom = f"all records of one value of the {result.grouped_by or 'group'} together"
     delta = f"δ = {result.delta:g}"
     if result.published_delta != result.delta:
         delta += ", unless another δ is given"
-    seconds = result.seconds["total"]
-    return f"Each ε is at {delta}, and protects {whom}. The run took {seconds:.1f} s."
+    return f"Each ε is at {delta}, and protects {whom}."
 
 
 def _student(result: RunResult) -> Iterator[Row]:

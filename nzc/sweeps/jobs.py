@@ -1,13 +1,15 @@
 """The jobs of a sweep: what is written of them before they run, and their results afterwards."""
 
 import json
-from collections.abc import Iterable, Sequence
+import time
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import filterfalse
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from omegaconf import OmegaConf
 
+from nzc.progress import duration
 from nzc.runs.layout import (
     ERROR,
     NOT_STARTED,
@@ -29,6 +31,7 @@ if TYPE_CHECKING:
 
 #: The jobs of a sweep with their rows, overrides and folders.
 JOBS = "jobs.json"
+UNFINISHED = "did not finish"
 
 
 def write_jobs(folder: Path, jobs: Iterable[Tree]) -> None:
@@ -134,6 +137,20 @@ def job_name(folder: Path, number: int, overrides: Sequence[str]) -> str:
     return short_name(_own(SweepRow(), overrides, common))
 
 
+def jobs_left(folder: Path) -> Iterator[str]:
+    """Yield a line: how many jobs of a running sweep have ended, and what time the others take.
+
+    Yield none where all have ended, or where only the sweeper knows how many there will be.
+    """
+    planned = [folder / job["folder"] for job in _planned(folder)]
+    running = [job for job in planned if _error(job) in (NOT_STARTED, UNFINISHED)]
+    ended = len(planned) - len(running)
+    if running:
+        passed = time.time() - (folder / JOBS).stat().st_mtime
+        left = duration(passed / ended * len(running))
+        yield f"{ended} of {len(planned)} jobs done, about {left} left"
+
+
 def _error(folder: Path) -> str | None:
     """Return why a job has no result, in a line; None: it has one.
 
@@ -143,7 +160,7 @@ def _error(folder: Path) -> str | None:
         return (folder / ERROR).read_text(encoding="utf-8").strip()
     if (folder / RESULT).is_file():
         return None
-    return "did not finish" if folder.is_dir() else NOT_STARTED
+    return UNFINISHED if folder.is_dir() else NOT_STARTED
 
 
 def _common(jobs: Iterable[Tree]) -> set[str]:

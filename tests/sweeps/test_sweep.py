@@ -1,5 +1,8 @@
 """Sweeps: rows and grids, children under one parent, and a table with the paper's numbers."""
 
+import os
+import re
+import time
 from pathlib import Path
 
 import pytest
@@ -13,7 +16,8 @@ from nzc.app.build import build
 from nzc.app.publish import publish_run as publish
 from nzc.app.sweep import SweepJob, compose_jobs, expand_rows
 from nzc.runs import pipeline
-from nzc.sweeps.jobs import job_name, read_jobs
+from nzc.storage.files import make_own
+from nzc.sweeps.jobs import JOBS, job_name, jobs_left, read_jobs, write_jobs
 from nzc.sweeps.spec import SweepRow, check_keys, spec_of
 from nzc.validation import InputError
 
@@ -139,6 +143,18 @@ def test_metrics_and_columns_that_nothing_has_are_refused_before_the_first_job(n
     for line, (key, hint) in zip(said, wrong.items(), strict=True):
         assert line.startswith(f"nzc: sweep.columns={key}: ") and hint in line
     assert not Path("outputs").exists()
+
+
+def test_a_sweep_says_how_much_is_left(tmp_path: Path) -> None:
+    """Two of four jobs have ended after a minute, so the others take another one."""
+    write_jobs(tmp_path, [{"row": {}, "overrides": [], "folder": name} for name in "abcd"])
+    for name in ("a/result.json", "b/error.txt", "c/student.csv"):
+        make_own(tmp_path / name[0])
+        (tmp_path / name).touch()
+    begun = time.time() - 60
+    os.utime(tmp_path / JOBS, (begun, begun))
+    (line,) = jobs_left(tmp_path)
+    assert re.fullmatch("2 of 4 jobs done, about 6. s left", line)
 
 
 def test_a_search_finds_what_it_is_after_and_its_cost_is_in_the_ledger(nzc: Nzc) -> None:
