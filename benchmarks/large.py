@@ -1,12 +1,10 @@
 """More private records than memory holds: seconds and peak memory of a run that is killed halfway
 and then resumed.
 
-The records are numbers in a folder of .npy files, or glyphs, which are drawn; teachers take one
-pass over them.
+The records are numbers in a folder of .npy files; teachers take one pass over them.
 
-    python benchmarks/large.py                            20 million records of 30 columns, 2,000
-    teachers python benchmarks/large.py --glyphs                   20 million glyphs instead python
-    benchmarks/large.py --records 2000000 --teachers 200
+    python benchmarks/large.py         20 million records of 30 columns, 2,000 teachers
+    python benchmarks/large.py --records 2000000 --teachers 200
 """
 
 import argparse
@@ -78,7 +76,6 @@ def main() -> None:
     )
     parser.add_argument("--teachers", type=int, default=2_000)
     parser.add_argument("--columns", type=int, default=30, help="numbers of a record (default 30)")
-    parser.add_argument("--glyphs", action="store_true", help="glyphs of 28 × 28 pixels instead")
     parser.add_argument(
         "--folder", type=Path, help="where the records and the run are written (default: temporary)"
     )
@@ -88,20 +85,10 @@ def main() -> None:
         overrides = ["student=none", "tracking=none", "queries=1000", "figures=false",
                      f"teachers.count={args.teachers}", "teachers.epochs=1", "teachers.network=mlp",
                      "teachers.augment=null"]  # fmt: skip
-        if args.glyphs:
-            overrides += [
-                "dataset=glyph",
-                f"dataset.private={args.records}",
-                f"dataset.public={PUBLIC}",
-            ]
-        else:
-            rows = args.records + 2 * PUBLIC
-            write_records(folder, rows, args.columns)
-            shares = [
-                f"dataset.private={args.records / rows!r}",
-                f"dataset.public={PUBLIC / rows!r}",
-            ]
-            overrides += ["dataset=npz", "dataset.path=.", *shares, "dataset.classes=10"]
+        rows = args.records + 2 * PUBLIC
+        write_records(folder, rows, args.columns)
+        shares = [f"dataset.private={args.records / rows!r}", f"dataset.public={PUBLIC / rows!r}"]
+        overrides += ["dataset=npz", "dataset.path=.", *shares, "dataset.classes=10"]
         run(folder, overrides, args.teachers // 2)
         run(folder, overrides, args.teachers + 1)
         result = json.loads((folder / "run" / "result.json").read_text())

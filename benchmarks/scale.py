@@ -23,8 +23,8 @@ from teachers import ensemble, random_rows
 from nzc.training.trainer import TrainerSettings
 
 GPU = torch.cuda.is_available()
-#: Bytes of a private record that is drawn where its teacher needs it.
-DRAWN = 24
+#: Bytes of a private record in a folder of .npy files, while its rows are dealt.
+FILED = 100
 RUNS = {  # name: image shape, teachers, private records, epochs, public rows
     "MNIST": ((1, 28, 28), 250, 60_000, 60, 9_000),
     "SVHN with extra": ((3, 32, 32), 250, 604_388, 60, 10_000),
@@ -48,15 +48,14 @@ class Size:
         """Bytes of the stored predictions: one byte each, up to 256 classes."""
         return self.teachers * self.queries
 
-    def memory(self, workers: int, drawn: bool = False) -> int:
+    def memory(self, workers: int, filed: bool = False) -> int:
         """Return the bytes on a node beyond those of Python and torch, with so many cores or GPUs
         (docs/scale.md).
 
-        A private row that is `drawn` takes DRAWN bytes: a label, a place in the shuffled order, and
-        one in a shard.
+        Private rows that are `filed` stay in their file: each takes FILED bytes.
         """
         row, shard = prod(self.shape) + 8, self.records // self.teachers * prod(self.shape)
-        rows = self.queries * row + self.records * (DRAWN if drawn else row)
+        rows = self.queries * row + self.records * (FILED if filed else row)
         return rows + workers * min(4, max(1, 2**22 // max(1, shard))) * shard * 9 + 3 * self.store
 
 
@@ -164,7 +163,7 @@ def main() -> None:
         runs["yours"] = Size(shape, *size)
     for name, each in runs.items():
         hours, unit = rates.seconds(each) / 3600, "GPU" if GPU else "core"
-        memory = each.memory(args.workers, drawn=name.startswith("Glyph"))
+        memory = each.memory(args.workers, filed=name.startswith("Glyph"))
         wall = f"{rates.seconds(each, args.workers) / 3600:,.2f} h on {args.workers}"
         print(
             f"{name:20} {hours:10,.2f} {unit} hours, {wall}; "

@@ -7,7 +7,6 @@ import mmap
 import os
 import tempfile
 import weakref
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from math import prod
@@ -26,42 +25,10 @@ _EVEN = 1000
 _HELD = 2**30  # bytes that `gather` keeps in memory
 
 
-class LazyRows(ABC):
-    """Rows [rows, ...] that are given by number: rows[numbers] and rows[start:stop] are arrays.
+class FileRows:
+    """Rows [rows, ...] of an array `stored`, memory-mapped from `file`, each prepared by itself.
 
-    identity  bytes that stand for all rows in a digest; None: the bytes of the rows do
-    """
-
-    shape: Shape
-    dtype: np.dtype[Any]
-    identity: bytes | None = None
-
-    @abstractmethod
-    def read(self, numbers: Ints) -> AnyArray:
-        """Return the rows of these numbers, [numbers, ...]: a number always gives the same row."""
-
-    def __len__(self) -> int:
-        return self.shape[0]
-
-    def __getitem__(self, rows: Ints | slice) -> AnyArray:
-        if isinstance(rows, slice):
-            rows = np.arange(*rows.indices(len(self)))
-        return self.read(rows)
-
-
-def blocks(x: AnyArray | LazyRows) -> Iterator[AnyArray]:
-    """Yield all rows in order; an array is one block."""
-    if isinstance(x, np.ndarray):
-        yield x
-        return
-    size = max(1, _BLOCK // (x.dtype.itemsize * prod(x.shape[1:])))
-    size -= size % min(_EVEN, size)
-    for first in range(0, len(x), size):
-        yield x[first : first + size]
-
-
-class FileRows(LazyRows):
-    """Rows of an array `stored`, memory-mapped from `file`, each prepared by itself.
+    They are given by number: rows[numbers] and rows[start:stop] are arrays.
 
     numbers  rows of the array; None: all of them
     """
@@ -81,10 +48,13 @@ class FileRows(LazyRows):
         self._prepare = prepare
         weakref.finalize(stored, file.close)
         no_rows = prepare(np.empty((0, *stored.shape[1:]), stored.dtype))
-        self.shape = (len(self._numbers), *no_rows.shape[1:])
+        self.shape: Shape = (len(self._numbers), *no_rows.shape[1:])
         self.dtype = no_rows.dtype
 
-    def read(self, numbers: Ints) -> AnyArray:
+    def __len__(self) -> int:
+        return self.shape[0]
+
+    def __getitem__(self, numbers: Ints | slice) -> AnyArray:
         rows: AnyArray = np.array(self.stored[self._numbers[numbers]])
         # The system caches what fits.
         self.stored.base.madvise(mmap.MADV_DONTNEED)  # type: ignore[union-attr]
@@ -95,6 +65,17 @@ class FileRows(LazyRows):
         order = "C" if self.stored.flags.c_contiguous else "F"
         array = (self.stored.dtype, "r", self.stored.offset, self.stored.shape, order)
         return _received, (reduction.DupFd(self.file.fileno()), array, self._numbers, self._prepare)
+
+
+def blocks(x: AnyArray | FileRows) -> Iterator[AnyArray]:
+    """Yield all rows in order; an array is one block."""
+    if isinstance(x, np.ndarray):
+        yield x
+        return
+    size = max(1, _BLOCK // (x.dtype.itemsize * prod(x.shape[1:])))
+    size -= size % min(_EVEN, size)
+    for first in range(0, len(x), size):
+        yield x[first : first + size]
 
 
 def _received(handle: Any, array: tuple[Any, ...], *rest: Any) -> FileRows:

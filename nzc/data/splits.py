@@ -13,7 +13,7 @@ import numpy as np
 
 from nzc.data.hashing import draw_by_key
 from nzc.data.images import Pixels
-from nzc.data.rows import LazyRows, blocks
+from nzc.data.rows import FileRows, blocks
 from nzc.data.standardizer import Standardizer
 from nzc.saying import say
 from nzc.types import AnyArray, Bools, Floats, Ints
@@ -50,7 +50,7 @@ class Records:
     y  [rows]: classes from 0
     """
 
-    x: AnyArray | LazyRows
+    x: AnyArray | FileRows
     y: Ints
 
     def __len__(self) -> int:
@@ -234,16 +234,13 @@ class DataSplits:
         return facts
 
 
-def _with(start: "hashlib._Hash", *arrays: AnyArray | LazyRows | None) -> "hashlib._Hash":
+def _with(start: "hashlib._Hash", *arrays: AnyArray | FileRows | None) -> "hashlib._Hash":
     """Return the digest fed with types, shapes and bytes of arrays, as far as there are any."""
     digest = start.copy()
     for x in arrays:
         if x is None:
             continue
         digest.update(f"{x.dtype}{x.shape}".encode())
-        if isinstance(x, LazyRows) and x.identity is not None:
-            digest.update(x.identity)
-            continue
         for block in blocks(x):
             digest.update(np.ascontiguousarray(block).data)
     return digest

@@ -9,7 +9,7 @@ import numpy as np
 
 from nzc import networks
 from nzc.data import DataSplits, Embedding
-from nzc.data.rows import LazyRows, blocks
+from nzc.data.rows import FileRows, blocks
 from nzc.storage.fingerprint import describe, source_digest
 from nzc.storage.predictions import PredictionStore
 from nzc.training.trainer import TrainerSettings
@@ -29,7 +29,7 @@ class Placement:
     def __call__(self, rows: AnyArray) -> Floats:
         return np.asarray(networks.outputs(self.network, rows))
 
-    def all(self, rows: AnyArray | LazyRows) -> Floats:
+    def all(self, rows: AnyArray | FileRows) -> Floats:
         """Return the vectors of rows that may lie in a file, of which there is one at least."""
         return np.concatenate([self(block) for block in blocks(rows) if len(block)])
 

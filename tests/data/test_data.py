@@ -78,7 +78,7 @@ def test_digits_are_divided_by_their_seed() -> None:
         Digits(0, 1397, 400).load()
 
 
-@parametrize("dataset", ["digits", "npz", "folder", "glyph"])
+@parametrize("dataset", ["digits", "npz", "folder"])
 def test_private_records_stay_private_whatever_the_seed(dataset: str) -> None:
     """Else the ledger would see as many datasets as there are seeds."""
     assert compose_run([f"dataset={dataset}", "seed=3"]).dataset.seed == 0

@@ -2,7 +2,6 @@
 one line.
 """
 
-import pickle
 import shutil
 from dataclasses import replace
 from hashlib import md5
@@ -21,7 +20,6 @@ from scipy.io import savemat
 from nzc.data import UNKNOWN, Dataset, adult
 from nzc.data.adult import Adult
 from nzc.data.folder import Folder
-from nzc.data.glyph import SIDE, SYMBOLS, Glyph, Items, find_fonts
 from nzc.data.hashing import keys_of
 from nzc.data.torchvision import SVHN, Torchvision
 from nzc.validation import InputError
@@ -277,70 +275,3 @@ def test_an_image_in_the_private_and_the_public_folder_is_refused_or_dropped(
     dropped = replace(folder, overlap="drop").load()
     rest = before.units.keys != before.units.keys[0]
     assert_array_equal(dropped.private.x, before.private.x[rest])
-
-
-# Glyphs.
-
-GLYPH = Glyph(seed=0, private=60, public=40, test=20)
-
-
-@pytest.fixture
-def few_fonts(monkeypatch: MonkeyPatch) -> None:
-    """All symbols of all fonts take seconds to draw."""
-    fonts = find_fonts()[::4]
-    monkeypatch.setattr("nzc.data.glyph.find_fonts", lambda: fonts)
-
-
-@pytest.mark.usefixtures("few_fonts")
-def test_glyph_items_are_pure() -> None:
-    """Item i follows from (seed, role, i): alone, in any company and order, or drawn later."""
-    private = Items(GLYPH, "private", 60)
-    test = Items(GLYPH, "test")
-    roles = GLYPH.load()
-    many = private[:]
-    some = np.array([59, 0, 24, 17])
-    far = np.array([64_999_999])
-    assert (many.shape, many.dtype) == ((60, 1, SIDE, SIDE), np.uint8)
-    assert len({*map(bytes, many)}) == 60
-    assert_array_equal(private.labels(some), roles.private.y[some])
-    assert_array_equal(test[far], test[np.append(some, far)][-1:])
-    assert (roles.public.x[:20] != roles.test.x).any(axis=(1, 2, 3)).all()
-    for rows in (private, roles.private.x, pickle.loads(pickle.dumps(roles.private.x))):
-        assert_array_equal(rows[some], many[some])
-
-
-@pytest.mark.usefixtures("few_fonts")
-def test_the_digest_of_drawn_rows_differs_wherever_they_do() -> None:
-    changes = [
-        {},
-        {"seed": 1},
-        {"private": 59},
-        {"imbalance": 4.0},
-        {"mislabelled": 0.2},
-        {"public_fonts": 0.4},
-    ]
-    digests = {replace(GLYPH, **change).load().private_digest for change in changes}
-    assert len(digests) == len(changes)
-
-
-def test_glyph_roles_share_no_font() -> None:
-    private = GLYPH.fonts_of("private")
-    public = GLYPH.fonts_of("public")
-    assert not {font.name for font in private} & {font.name for font in public}
-    assert public == GLYPH.fonts_of("test") and len(private) + len(public) >= 20
-    for fonts in (private, public):
-        assert set(SYMBOLS) == {*"".join(font.symbols for font in fonts)}
-
-
-@pytest.mark.usefixtures("few_fonts")
-def test_glyph_imbalance_is_five_to_one_and_a_tenth_of_private_labels_is_wrong() -> None:
-    rows = np.arange(100_000)
-    right = replace(GLYPH, mislabelled=0.0)
-    assert GLYPH.frequencies.max() / GLYPH.frequencies.min() == approx(5)
-    _refused(replace(GLYPH, public_fonts=0.001), "public_fonts=0.001")  # none has every symbol
-    given = Items(GLYPH, "private").labels(rows)
-    truth = Items(right, "private").labels(rows)
-    wrong = given != truth
-    assert wrong.mean() == approx(0.1, abs=0.005)
-    public = Items(GLYPH, "public").labels(rows)
-    assert_array_equal(public, Items(right, "public").labels(rows))
