@@ -27,8 +27,9 @@ PLACEHOLDERS = {"DIR": "data", "NEW": "new", "V.npy": "v.npy", "Y.npy": "y.npy",
 
 
 def _blocks(page: Path) -> Iterator[tuple[str, str, str]]:
-    """Yield language, title and content of every fenced block."""
-    for info, content in re.findall(r"(?ms)^```(.+?)\n(.*?)^```", page.read_text()):
+    """Yield language, title and content of every fenced block, continuation lines joined."""
+    text = page.read_text().replace("\\\n", " ")
+    for info, content in re.findall(r"(?ms)^```(.+?)\n(.*?)^```", text):
         title = re.search(r'title="(.+?)"', info)
         yield info.split()[0], title[1] if title else "", content
 
@@ -41,7 +42,7 @@ def _write_files(page: Path) -> None:
 
 
 def _commands(page: Path) -> Iterator[str]:
-    """Yield the calls of nzc in blocks, continuation lines joined and without comments."""
+    """Yield the calls of nzc in blocks, without comments."""
     text = page.read_text().replace("\\\n", " ")
     lines = re.findall(r"^ {4}(nzc(?: .*)?)$", text, re.MULTILINE)
     for language, _, content in _blocks(page):

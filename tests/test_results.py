@@ -75,7 +75,7 @@ def test_pages_are_as_their_evidence(results: Any) -> None:
     [
         ("README.md", r" -->\d"),
         ("README.md", r"│ +\d"),
-        ("docs/results.md", r"-->\n\n\|.*\n.*\n.*\d"),
+        ("docs/results_papers.md", r"-->\n\n\|.*\n.*\n.*\d"),
     ],
 )
 def test_a_changed_digit_of_a_page_is_found_and_mended(

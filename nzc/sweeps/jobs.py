@@ -44,7 +44,7 @@ def _planned(folder: Path) -> list[Tree]:
     path = folder / JOBS
     if not path.is_file():
         return []
-    return list(json.loads(path.read_text(encoding="utf-8")))
+    return json.loads(path.read_text(encoding="utf-8"))
 
 
 def job_folders(folder: Path) -> list[Path]:

@@ -29,13 +29,14 @@ def whole_key(key: str) -> str:
     return min(ending, key=len, default=key)
 
 
-def _listed(value: Any) -> Any:
+def as_list(value: Any) -> Any:
+    """Return a list of one text, and anything else as it is."""
     return [value] if isinstance(value, str) else value
 
 
 #: A key of a run, and one key or a list of keys.
 Key = Annotated[str, AfterValidator(whole_key)]
-Keys = Annotated[tuple[Key, ...], BeforeValidator(_listed)]
+Keys = Annotated[tuple[Key, ...], BeforeValidator(as_list)]
 
 
 class _Entry(BaseModel):

@@ -22,7 +22,7 @@ from nzc.runs.metrics import RECALL, Metrics, unequal_classes
 from nzc.runs.quantities import NOBODY
 from nzc.storage.files import write_private
 from nzc.sweeps.jobs import read_jobs
-from nzc.sweeps.spec import name_of, spec_of
+from nzc.sweeps.spec import as_list, name_of, spec_of
 from nzc.validation import InputError
 
 #: Columns at the end of the table. The ledger's sums also count what came before a run, and the
@@ -58,7 +58,15 @@ class Sweep:
         drawn: list[str] = []
         for asked in self.spec.figures:
             drawn += asked.y
-        return SweepTable(self.jobs, drawn, self.spec.columns, self.name)
+        jobs = self.jobs
+        directions = OmegaConf.select(self.config, "hydra.sweeper.direction")
+        if directions and self.config.objective and len(self.done):  # a search: the best first
+            jobs = jobs.sort_values(
+                [*as_list(self.config.objective)],
+                ascending=[direction == "minimize" for direction in as_list(directions)],
+                key=partial(pandas.to_numeric, errors="coerce"),  # an ε may be a text
+            )
+        return SweepTable(jobs, drawn, self.spec.columns, self.name)
 
 
 class SweepTable:
@@ -109,7 +117,7 @@ class SweepTable:
 
     @property
     def lines(self) -> list[list[str]]:
-        return list(self.cells.reset_index(allow_duplicates=True).astype(str).to_numpy().tolist())
+        return self.cells.reset_index(allow_duplicates=True).astype(str).to_numpy().tolist()
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         """Yield the table, its notes and its warnings for a terminal."""

@@ -19,6 +19,7 @@ from nzc.runs import pipeline
 from nzc.storage.files import make_own
 from nzc.sweeps.jobs import JOBS, job_name, jobs_left, read_jobs, write_jobs
 from nzc.sweeps.spec import SweepRow, check_keys, spec_of
+from nzc.sweeps.table import Sweep
 from nzc.validation import InputError
 
 SWEEP = """# @package _global_
@@ -159,15 +160,17 @@ def test_a_sweep_says_how_much_is_left(tmp_path: Path) -> None:
 
 def test_a_search_finds_what_it_is_after_and_its_cost_is_in_the_ledger(nzc: Nzc) -> None:
     search = ["+sweeps=search_noise", *FILE, "teachers.labels=labels.npy"]
-    trials = ["hydra.sweeper.n_trials=2", "hydra.sweep.subdir=t${hydra.job.num}"]
+    trials = ["hydra.sweeper.n_trials=3", "hydra.sweep.subdir=t${hydra.job.num}"]
     ran = nzc(*search, "hydra/sweeper=optuna", *trials)
     folder = next(ran.folder.glob("outputs/sweeps/*/*"))
     best = OmegaConf.load(folder / "optimization_results.yaml")
-    measured = {(result["label_accuracy"], result["epsilon"]["exact"]) for result in ran.results}
-    assert [*read_jobs(folder)["folder"]] == [folder / "t0", folder / "t1"]
-    assert {tuple(solution["values"]) for solution in best.solutions} <= measured
-    totals = [result["epsilon"]["ledger_total"] for result in ran.results]
-    assert max(totals) > max(epsilon for _, epsilon in measured)
+    jobs = read_jobs(folder)
+    measured = jobs[["label_accuracy", "epsilon.exact"]].to_numpy().tolist()
+    assert all(solution["values"] in measured for solution in best.solutions)
+    best_first = jobs.assign(wrong=-jobs["label_accuracy"]).sort_values(["wrong", "epsilon.exact"])
+    assert [*Sweep(folder).table.cells.index] == [*best_first["name"]]
+    assert [*jobs["folder"]] == [folder / "t0", folder / "t1", folder / "t2"]
+    assert max(jobs["epsilon.ledger_total"]) > max(jobs["epsilon.exact"])
     assert job_name(folder, 0, ["aggregator.sigma=5", "dataset=none"]) == "σ=5"
     assert "does not support sweep type" in nzc(*search, "tracking=mlflow", code=2).err
     assert list(ran.folder.glob("outputs/sweeps/*/*")) == [folder]
