@@ -12,6 +12,7 @@ made of it, and nothing else of a page is ever changed:
     <!-- table … -->  …  <!-- end -->             a table; … are the keys of `TableSpec`, in YAML
     <!-- evidence -->  …  <!-- end -->            the list of all evidence
     <!--= NAME: RUN: KEY -->93.6 ± 1.6 %<!--/-->  one figure
+    ![…](results/NAME.svg) and a line in italics: what the picture shows, and of which runs
     <!-- output NAME -->  …  <!-- end -->         what a run printed: docs/results/NAME.txt
 
 The check also compares files and pictures with their digests, and a picture with its file, and says
@@ -49,12 +50,12 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 import nzc
 from nzc.app.config import compose_run
 from nzc.labeling.ledger import now
-from nzc.runs.formatting import is_share, number, percent, some
+from nzc.runs.formatting import is_share, number, percent, short_range, some
 from nzc.runs.layout import FIGURES, RESULT, as_typed, read_overrides
 from nzc.runs.quantities import NOBODY, protects_nobody
 from nzc.runs.result import result_keys, versions
-from nzc.sweeps.figures import plot
-from nzc.sweeps.spec import spec_of
+from nzc.sweeps.figures import caption_of, plot, shown_jobs
+from nzc.sweeps.spec import SweepFigure, spec_of
 from nzc.sweeps.table import NOTHING, Sweep, cell
 from nzc.validation import InputError, from_pydantic
 
@@ -84,6 +85,7 @@ _FIGURE = re.compile(r"(<!--= (\w+): (.+?): ([\w.]+) -->).*?(?=<!--/-->)")
 #: The last line of a picture: its file of evidence, the digest of that, and its own.
 _STAMP = "<!-- of {}.csv {} {} -->\n"
 _PICTURE = re.compile(r"\(results/(\w+)\.svg\)")
+_CAPTION = re.compile(r"(?m)(\(results/(\w+)\.svg\)\n\n)\*.*\*$")
 
 
 @dataclass(frozen=True)
@@ -120,7 +122,7 @@ class Evidence:
         """The seeds of the runs: 100 to 109, or 0, 1, 2; different ones where runs differ."""
         if "seed" not in self.rows:
             return ""
-        of_runs = self.rows.groupby("name", sort=False)["seed"].agg(_in_short)
+        of_runs = self.rows.groupby("name", sort=False)["seed"].agg(short_range)
         return " or ".join(of_runs.unique())
 
 
@@ -147,13 +149,6 @@ class TableSpec(BaseModel):
 def _with_head(source: Mapping[str, str], text: str) -> str:
     text = "".join(f"# {key}: {value}\n" for key, value in source.items()) + text
     return f"# digest: {_digest(text)}\n{text}"
-
-
-def _in_short(seeds: Iterable[int]) -> str:
-    numbers = sorted(seeds)
-    if len(numbers) > 3:
-        return f"{numbers[0]} to {numbers[-1]}"
-    return ", ".join(map(str, numbers))
 
 
 def _digest(text: str) -> str:
@@ -447,6 +442,23 @@ def evidence_list() -> str:
     return "\n".join(lines) + "\n"
 
 
+def caption(picture: str) -> str | None:
+    """Return what a picture shows, and of which runs; None: its evidence was typed."""
+    for path in (HOME / "sweeps").glob("*.yaml"):
+        if picture.startswith(f"{path.stem}_"):
+            sweep = yaml.safe_load(path.read_text(encoding="utf-8"))["sweep"]
+            for figure in map(SweepFigure.model_validate, sweep.get("figures", [])):
+                if picture == f"{path.stem}_{figure.name}":
+                    return _caption_of(figure, read(path.stem).rows)
+    return None
+
+
+def _caption_of(figure: SweepFigure, runs: DataFrame) -> str | None:
+    if "dataset" not in runs:
+        return None
+    return caption_of(figure, runs if figure.curve else shown_jobs(figure, runs))
+
+
 def made(page: str) -> str:
     """Return the text of a page with its tables and figures as the evidence has them."""
 
@@ -466,7 +478,12 @@ def made(page: str) -> str:
             )
         return found[1] + figure_of(found[4], runs)
 
+    def of_picture(found: re.Match[str]) -> str:
+        text = caption(found[2])
+        return found[0] if text is None else f"{found[1]}*{text}*"
+
     page = _TABLE.sub(of_table, page)
+    page = _CAPTION.sub(of_picture, page)
     page = _OUTPUT.sub(lambda found: found[1] + indent(output(found[2]), "    ") + "\n", page)
     page = _LIST.sub(lambda found: f"{found[1]}\n{evidence_list()}\n", page)
     return _FIGURE.sub(of_figure, page)

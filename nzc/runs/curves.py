@@ -25,6 +25,8 @@ AXES = {
     "epsilon_theorem": ("labels released", "ε theorem"),
     "epsilon_data_independent": ("labels released", "ε data-independent"),
 }
+#: Curves that count the queries with so many votes.
+HISTOGRAMS = ("asked", "answered", "plurality")
 #: At how many queries ε is evaluated.
 POINTS = 60
 

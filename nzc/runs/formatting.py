@@ -84,6 +84,14 @@ def some(names: Iterable[str], most: int = 8) -> str:
     return "; ".join(shown)
 
 
+def short_range(numbers: Iterable[int]) -> str:
+    """Return numbers in a line: 1, 2, 3; or the first and the last of many: 100 to 109."""
+    ordered = sorted(numbers)
+    if len(ordered) > 3:
+        return f"{ordered[0]} to {ordered[-1]}"
+    return ", ".join(map(str, ordered))
+
+
 def show(what: object, style: str | None = None) -> None:
     """Print a table, or a line without wrapping it, to standard output. Text is no markup."""
     console = Console(markup=False, emoji=False)

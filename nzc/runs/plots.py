@@ -11,6 +11,7 @@ import numpy as np
 from cycler import cycler
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator
 
 from nzc.data import UNKNOWN
 from nzc.mechanisms import ABSTAIN
@@ -73,6 +74,7 @@ COSTS = {
     "epsilon_theorem": "by theorem",
     "epsilon_data_independent": "data-independent",
 }
+_BINS = 20  # at most
 _CELLS = 12  # up to so many classes a confusion matrix shows numbers
 
 
@@ -94,10 +96,15 @@ def plot_run(folder: Path, curves: Curves, released: Ints, truth: Ints | None) -
 
 @contextmanager
 def new_figure(folder: Path, name: str, size: tuple[float, float] = SIZE) -> Iterator[Axes]:
-    """Yield axes; afterwards write figures/NAME.svg and figures/NAME.png below `folder`."""
+    """Yield axes; afterwards write figures/NAME.svg and figures/NAME.png below `folder`.
+
+    A legend of the figure, not of the axes, stands beside the axes and widens the figure.
+    """
     with matplotlib.rc_context(_STYLE):
         figure = Figure(size)
         yield figure.subplots()
+        if figure.legends:
+            figure.set_figwidth(5.7)
         (folder / FIGURES).mkdir(mode=0o700, exist_ok=True)
         for kind in ("svg", "png"):
             drawn = BytesIO()
@@ -106,16 +113,23 @@ def new_figure(folder: Path, name: str, size: tuple[float, float] = SIZE) -> Ite
             figure.set_layout_engine("none")  # the layout is computed already
 
 
+def bin_width(largest: float) -> int:
+    """Return a round width of bins for the whole numbers from 0 to `largest`."""
+    return int(MaxNLocator(_BINS, steps=[1, 2, 5, 10]).tick_values(0, max(largest, _BINS))[1])
+
+
 def _gaps(axes: Axes, curves: Curves) -> None:
+    width = bin_width(len(curves["asked"][0]))
     for label, grey in (("asked", "0.82"), ("answered", "0.35")):
         gap, counts = curves[label]
-        edges = np.append(gap, len(gap)) - 0.5
-        axes.stairs(counts, edges, fill=True, color=grey, label=label)
+        edges = range(0, len(gap) + width, width)
+        axes.hist(gap, edges, weights=counts, color=grey, edgecolor="white", label=label)
     x, y = AXES["asked"]
-    axes.set(xlabel=x, ylabel=y)
-    axes.set_yscale("symlog")  # cheap queries are frequent, expensive ones rare
+    axes.set(xlabel=x, ylabel=f"{y} in bins of {width}")
+    axes.set_yscale("symlog", subs=[2, 5])  # cheap queries are frequent, expensive ones rare
     axes.yaxis.set_major_formatter("{x:,g}")
-    axes.legend()
+    axes.yaxis.set_minor_formatter("{x:,g}")
+    axes.figure.legend(loc="outside right upper")
 
 
 def _says_cost(epsilon: AnyArray) -> bool:

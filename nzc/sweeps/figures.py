@@ -2,37 +2,52 @@
 
 from itertools import cycle
 from pathlib import Path
-from typing import cast
 
 import numpy as np
 import pandas
 from matplotlib.axes import Axes
 from matplotlib.axis import Axis
-from matplotlib.figure import Figure
 from matplotlib.ticker import FixedLocator, LogLocator, NullLocator
 from pandas import DataFrame, Series
 
-from nzc.runs.curves import AXES, read_curves
-from nzc.runs.formatting import axis_name, heading, is_share
-from nzc.runs.plots import COSTS, LINES, SIZE, new_figure
+from nzc.runs.curves import AXES, HISTOGRAMS, read_curves
+from nzc.runs.formatting import axis_name, heading, is_share, short_range, some
+from nzc.runs.plots import COSTS, LINES, bin_width, new_figure
 from nzc.sweeps.spec import SweepFigure
 from nzc.validation import Tree
 
 _LOG_FROM = 20  # an axis is logarithmic where its values differ by so large a factor
 _DECADES = 10**4  # and has names of 2 and 5, too, up to so large a one
 _BEYOND = 1.5  # infinity is drawn at so many times the largest value
-_INSIDE = 4  # up to so many lines the legend is inside the axes
 
 
-def caption_of(figure: SweepFigure) -> str:
-    """Return what a figure shows, in a sentence."""
+def shown_jobs(figure: SweepFigure, jobs: DataFrame) -> DataFrame:
+    """Return the finished jobs that a figure shows."""
+    return jobs[jobs["name"].isin(points_of(figure, jobs)["name"])]
+
+
+def caption_of(figure: SweepFigure, jobs: DataFrame) -> str:
+    """Return what a figure shows, and of which runs: `jobs` as of `shown_jobs`."""
+    x, names = _axis_names(figure)
+    runs = jobs.groupby("name", sort=False)["seed"]
+    data = some(jobs["dataset"].replace("none", "votes of a file"))
+    seeds = " or ".join(runs.agg(short_range).unique())
+    many = "runs" if len(jobs) > 1 else "run"
+    caption = f"{len(jobs)} {many} on {data}, seed {seeds}: {' and '.join(names)} against {x}"
+    if figure.curve or figure.by:
+        lines = jobs["name"] if figure.curve else points_of(figure, jobs)["line"]
+        caption += f", of {some(lines)}"
+    if runs.size().max() > 1 and not figure.curve:
+        caption += "; of several seeds the mean, from the smallest to the largest"
+    return f"{caption}."
+
+
+def _axis_names(figure: SweepFigure) -> tuple[str, list[str]]:
+    """Return the name of the x-axis, and the different names of what the y-axis shows."""
     if figure.curve is not None:
         x, y = AXES[figure.curve]
-        return f"{y} against {x}, one line per run."
-    caption = f"{' and '.join(map(heading, figure.y))} against {heading(figure.x)}"
-    if figure.by:
-        caption += f", one line per {' and '.join(map(heading, figure.by))}"
-    return f"{caption}; of several seeds the mean, from the smallest to the largest."
+        return x, [y]
+    return axis_name(figure.x), list(dict.fromkeys(map(axis_name, figure.y)))
 
 
 def plot(figure: SweepFigure, jobs: DataFrame, folder: Path) -> None:
@@ -73,11 +88,17 @@ def points_of(figure: SweepFigure, jobs: DataFrame) -> DataFrame:
 
 def _curve_points(curve: str, jobs: DataFrame) -> DataFrame:
     """Return the points of a curve of each run."""
-    parts = [DataFrame(columns=["line", "run", "x", "y"])]
+    parts = [DataFrame(columns=["line", "name", "run", "x", "y"])]
     for job in jobs.to_dict("records"):
         x, y = read_curves(job["folder"]).get(curve, ([], []))
-        parts.append(DataFrame({"line": job["name"], "run": job["job"], "x": x, "y": y}))
+        name = job["name"]
+        parts.append(DataFrame({"line": name, "name": name, "run": job["job"], "x": x, "y": y}))
     points = pandas.concat(parts).astype({"x": float, "y": float})
+    points = points[np.isfinite(points["y"])]
+    if curve in HISTOGRAMS:
+        width = bin_width(points["x"].max() + 1)
+        points["x"] = points["x"] // width * width + width / 2
+        points = points.groupby(["line", "name", "run", "x"], sort=False)["y"].sum().reset_index()
     return points.assign(low=np.nan, high=np.nan)
 
 
@@ -96,7 +117,9 @@ def draw(axes: Axes, figure: SweepFigure, points: DataFrame) -> None:
     Lines of one name, such as curves of several seeds, have one style.
     """
     drawn: Tree = {}
-    if figure.curve is not None:
+    if figure.curve in HISTOGRAMS:
+        drawn = {"drawstyle": "steps-mid"}
+    elif figure.curve is not None:
         drawn = {"markevery": 0.15}
         if figure.curve not in COSTS:
             drawn["drawstyle"] = "steps-post"
@@ -111,30 +134,28 @@ def draw(axes: Axes, figure: SweepFigure, points: DataFrame) -> None:
             axes.plot(x, seen["y"], **style, **drawn, label=label)
             axes.vlines(x, seen["low"], seen["high"], style["color"], alpha=0.4)
             label = None
-            if figure.curve is None:
-                for place in line.loc[~inside, ["x", "y"]].clip(upper=edge, axis=1).to_numpy():
-                    axes.plot(*place, **style)
+            for place in line.loc[~inside, ["x", "y"]].clip(upper=edge, axis=1).to_numpy():
+                axes.plot(*place, **style)
     _label_axes(axes, figure, points)
     if len(names) > 1:
-        legend = axes.legend(handlelength=3)
-        if len(names) > _INSIDE:
-            cast(Figure, axes.figure).set_figwidth(1.35 * SIZE[0])
-            legend.set_loc("upper left")
-            legend.set_bbox_to_anchor((1.05, 1), axes.transAxes)  # with room for marks at the edge
+        axes.figure.legend(loc="outside right upper", handlelength=3)
 
 
 def _label_axes(axes: Axes, figure: SweepFigure, points: DataFrame) -> None:
     """Name the axes, and scale them."""
-    if figure.curve is not None:
-        axes.set(xlabel=AXES[figure.curve][0], ylabel=AXES[figure.curve][1])
-    else:
-        axes.set_xlabel(axis_name(figure.x))
-        ylabel = " · ".join(dict.fromkeys(map(axis_name, figure.y)))
+    x, names = _axis_names(figure)
+    y = "\n".join(names)
+    axes.locator_params("x", nbins=7)  # numbers of five digits stand apart
+    axes.xaxis.set_major_formatter("{x:,g}")
+    if figure.curve in HISTOGRAMS:
+        y += f" in bins of {2 * points['x'].min():g}"
+    elif figure.curve is None:
         if Series(figure.y).str.startswith("epsilon").all():
-            ylabel = "ε"
-        axes.set_ylabel(ylabel)
-        _scale(axes, "x", points["x"])
+            y = "ε"
+        if figure.x != "run":
+            _scale(axes, "x", points["x"])
         _scale(axes, "y", points["y"])
+    axes.set(xlabel=x, ylabel=y)
     if all(map(is_share, [*figure.y, *filter(None, [figure.curve])])):
         axes.set_yscale("linear")
         axes.yaxis.set_major_formatter(lambda share, _: f"{100 * share:g}")
@@ -150,6 +171,8 @@ def _scale(axes: Axes, name: str, values: Series) -> None:
         axis.set_major_locator(LogLocator(subs=between))
         axis.set_minor_locator(NullLocator())
     if len(finite) < len(values):
+        ticks = axis.get_majorticklocs()
+        axis.set_major_locator(FixedLocator(ticks[ticks < 1.2 * finite.max()]))
         axis.set_minor_locator(FixedLocator([_BEYOND * finite.max()]))
         axis.set_minor_formatter("∞")
         axis.grid(which="minor", linestyle=":", color="0.5")

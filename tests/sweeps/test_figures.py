@@ -3,11 +3,13 @@
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from conftest import parametrize
 from matplotlib.figure import Figure
 from pandas import DataFrame
 from pytest import approx
 
+from nzc.runs.curves import write_curves
 from nzc.sweeps.figures import draw, plot, points_of
 from nzc.sweeps.spec import SweepFigure
 
@@ -54,6 +56,14 @@ def test_what_is_infinite_stands_at_a_tick_of_its_own() -> None:
     hidden = [line.get_xydata().tolist() for line in axes.lines if line.get_label()[0] == "_"]
     assert [[0.01, 1.5]] in hidden and [[1, 1.5]] in hidden
     assert _solid(axes) == {"lnmax": [[0.01, 0.01], [1, 1]], "nzc": []}
+    assert max(axes.yaxis.get_majorticklocs()) == 1
+
+
+def test_queries_by_votes_are_in_round_bins(tmp_path: Path) -> None:
+    counts = np.arange(101)
+    write_curves(tmp_path, {"plurality": (counts, counts)})
+    line = _solid(_axes(_jobs({"name": "a", "folder": tmp_path}), curve="plurality"))["a"]
+    assert len(line) == 11 and line[:2] == [[5, 45], [15, 145]] and line[-1] == [105, 100]
 
 
 @parametrize(("x", "places"), [("queries", (10, 100)), ("epsilon.exact", (2, 10))])
