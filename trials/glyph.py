@@ -250,9 +250,26 @@ def _opened(path: Path, dtype: str, *shape: int) -> BinaryIO:
     return file
 
 
+def whole(text: str) -> int:
+    """Return a whole number of an argument, 0 or more."""
+    value = int(text)
+    if value < 0:
+        raise ValueError(text)
+    return value
+
+
 def share(text: str) -> float:
+    """Return a share of an argument, from 0 and below 1."""
     value = float(text)
     if not 0 <= value < 1:
+        raise ValueError(text)
+    return value
+
+
+def ratio(text: str) -> float:
+    """Return a ratio of an argument, above 0."""
+    value = float(text)
+    if not 0 < value < np.inf:
         raise ValueError(text)
     return value
 
@@ -263,16 +280,16 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("folder", type=Path)
-    parser.add_argument("--private", type=int, default=60_000, help="records for the teachers")
-    parser.add_argument("--public", type=int, default=12_000, help="rows that may be asked")
-    parser.add_argument("--test", type=int, default=3_000, help="rows that measure accuracy")
-    parser.add_argument("--seed", type=int, default=0, help="of the drawing")
+    parser.add_argument("--private", type=whole, default=60_000, help="records for the teachers")
+    parser.add_argument("--public", type=whole, default=12_000, help="rows that may be asked")
+    parser.add_argument("--test", type=whole, default=3_000, help="rows that measure accuracy")
+    parser.add_argument("--seed", type=whole, default=0, help="of the drawing")
     parser.add_argument(
         "--public-fonts", type=share, default=0.25, help="share of fonts of public and test rows"
     )
     parser.add_argument(
         "--imbalance",
-        type=float,
+        type=ratio,
         default=5.0,
         help="frequency of the most frequent symbol over that of the rarest",
     )
