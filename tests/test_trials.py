@@ -58,36 +58,25 @@ def test_lira_is_the_likelihood_ratio(attacks: ModuleType, distance: float) -> N
 def test_item_i_of_a_glyph_role_follows_from_seed_role_and_i(
     tmp_path: Path, monkeypatch: MonkeyPatch
 ) -> None:
+    """A tenth of the private ones, and no other, has a wrong label."""
     monkeypatch.syspath_prepend(str(TRIALS))
     glyph = import_module("glyph")
-    names = {}
-    for role in ("private", "public", "test"):
-        fonts = glyph.fonts_of(role, 0, 0.25)
-        assert {*glyph.SYMBOLS} == {*"".join(font.symbols for font in fonts)}
-        names[role] = {font.name for font in fonts}
-    assert not names["private"] & names["public"] and names["public"] == names["test"]
+    fonts = {role: {*glyph.fonts_of(role, 0, 0.25)} for role in ("private", "public", "test")}
+    assert not fonts["private"] & fonts["public"] and fonts["public"] == fonts["test"]
 
     few = glyph.find_fonts()[::4]  # to draw those of all takes seconds
     monkeypatch.setattr(glyph, "find_fonts", lambda: few)
     monkeypatch.setattr(glyph, "_BLOCK", 2048)
-    folder = str(tmp_path)
 
     def written(*options: str) -> DataSplits:
-        monkeypatch.setattr(sys, "argv", ["glyph.py", folder, "--test=20", *options])
+        monkeypatch.setattr(sys, "argv", ["glyph.py", str(tmp_path), "--test=20", *options])
         glyph.main()
-        return Npz(path=folder, seed=0, private=0.7, public=0.2).load()
+        return Npz(path=str(tmp_path), seed=0, private=0.7, public=0.2).load()
 
     many = written("--private=3000", "--public=600")
     right = written("--private=1500", "--public=700", "--mislabelled=0")
-    other = written("--private=1500", "--public=600", "--seed=1")
-    images = right.private.x[:]
-    assert images.shape == (1500, 1, 28, 28) and len({*map(bytes, images)}) == 1500
-    assert_array_equal(many.private.x[:1500], images)
+    assert_array_equal(many.private.x[:1500], right.private.x[:])
     assert_array_equal(many.public.x, right.public.x[:600])
     assert_array_equal(many.public.y, right.public.y[:600])
-    assert_array_equal(many.test.x, right.test.x)
-    for others in (images, right.test.x, other.public.x):
-        assert (right.public.x[:20] != others[:20]).any(axis=(1, 2, 3)).all()
+    assert len({*map(bytes, [*right.private.x[:], *right.public.x, *right.test.x])}) == 2220
     assert (many.private.y[:1500] != right.private.y).mean() == approx(0.1, abs=0.02)
-    frequencies = glyph.source_of("public", 0, 0.25, 5.0, 0.1).frequencies
-    assert frequencies.max() / frequencies.min() == approx(5)

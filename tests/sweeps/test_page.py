@@ -56,7 +56,10 @@ def test_a_sweep_has_a_table_a_page_and_a_parent_run(nzc: Nzc, histograms: Path)
             assert part in text
     assert "what do <votes> & labels cost?" in text
     assert "2 of 3" in text
-    assert "2 runs on votes of a file, seed 0: label accuracy (%) against queries." in text
+    assert (
+        "2 runs on votes of a file, seed 0: queries whose gap exceeds n (%) against n (votes)"
+        in text
+    )
     assert source.count("data:image/svg+xml;base64,") == 2
     _require_tracked()
     # What was never begun and what was killed are told apart.
