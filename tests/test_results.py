@@ -119,9 +119,7 @@ def test_a_sweep_leaves_its_evidence(results: Any, nzc: Nzc, monkeypatch: Monkey
     results.take(folder)
     text = results.made(TABLE)
     page.write_text(text)
-    assert (
-        "*4 runs on votes of a file, seed 3, 4: label accuracy (%) against ε published;" in text
-    )
+    assert "*4 runs on votes of a file, seed 3, 4: label accuracy (%) against ε published;" in text
     assert list(results.differences()) == []
     noisy, nzc_row = text.split("| --- |")[1].splitlines()[1:3]
     assert re.fullmatch(r"\| noisy \| 90\.0 % \| .+ % \| \d+\.\d+ \| 2 \|", noisy)
