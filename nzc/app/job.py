@@ -133,8 +133,8 @@ def build_tracker(cfg: DictConfig) -> MLflow | None:
 
 def run_command(cfg: DictConfig) -> None:
     """Do a single run for the command: show its table, its folder, and how long it took."""
-    begun = psutil.Process().create_time()
-    start = time.time() - begun  # for imports, and to read the configuration
+    start = _age()  # spent on imports and the configuration
+    begun = time.time() - start
 
     def show_table(result: RunResult) -> None:
         show(result_table(_shown(cfg, result)))
@@ -144,6 +144,14 @@ def run_command(cfg: DictConfig) -> None:
     show(str(folder / RESULT), "dim")
     show_view(folder)
     show(f"The run took {time.time() - begun:.1f} s, {start:.1f} s of it to start.", "dim")
+
+
+def _age() -> float:
+    """Return how many seconds ago this process began."""
+    since_boot = (
+        psutil.Process().create_time() - psutil.boot_time()
+    )  # each is off by up to a second
+    return time.clock_gettime(time.CLOCK_BOOTTIME) - since_boot
 
 
 def show_view(folder: Path) -> None:
