@@ -126,7 +126,7 @@ def _answer(config: DictConfig, folder: Path) -> None:
             for figure in sweep.spec.figures:
                 plot(figure, sweep.done, folder)
     with optional("page"):
-        show(str(write_page(sweep)), "dim")
+        show(str(write_page(sweep).absolute()), "dim")
     failed = len(sweep.jobs) - len(sweep.done)
     if failed:
         raise JobsFailed(

@@ -166,6 +166,8 @@ def _published(result: RunResult) -> str:
     if result.epsilon.published == math.inf:
         return "no finite ε holds, so publish nothing of this run"
     meaning = EPSILONS["published"]
+    if result.rng != SYSTEM:
+        meaning = "holds for any votes; this run is a trial: its noise has a seed"
     if result.published_delta != result.delta:
         meaning += f", with δ = {result.published_delta:g}"
     if result.bound == SANITISED:
