@@ -8,6 +8,7 @@ from itertools import pairwise, permutations
 
 import mpmath as mp
 import numpy as np
+from scipy.stats import norm
 
 mp.mp.dps = 40
 
@@ -169,6 +170,23 @@ def leak(here, neighbours, epsilon):
     return largest
 
 
+def joint_law(mechanism, votes, student_probs=None):
+    """The law of all labels together."""
+    law = np.ones(1)
+    for row in np.exp(mechanism.log_law(np.asarray(votes), student_probs)):
+        law = np.outer(law, row).ravel()
+    return law
+
+
+def gaussian_leak(mu, epsilon):
+    """The δ at ε of Gaussian noise, whose mean moves by μ deviations.
+
+    Balle and Wang 2018, Theorem 8.
+    """
+    second = norm.logcdf(-mu / 2 - epsilon / mu)
+    return norm.cdf(mu / 2 - epsilon / mu) - np.exp(epsilon + second)
+
+
 def adaptive_delta(pairs, queries, eps, answers=np.inf):
     """The exact δ(ε) of the best adaptive choice among pairs of laws, by enumeration of outcomes.
 
@@ -195,12 +213,6 @@ def adaptive_delta(pairs, queries, eps, answers=np.inf):
 #: law may have.
 GRID = np.array([1.01, 1.5, 3.0, 10.0, 64.0, 500.0])
 FLOOR = 1e-24
-DENSE = 1 + np.geomspace(1e-2, 1e5, 401)
-
-
-def mironov(rdp, delta, orders=DENSE):
-    """The smallest ρ(α) + log(1/δ)/(α − 1) of a Rényi cost (Mironov 2017, Proposition 3)."""
-    return float((rdp(orders) - np.log(delta) / (orders - 1)).min())
 
 
 def moved(losses, value, loss):

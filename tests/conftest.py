@@ -9,6 +9,7 @@ os.environ.setdefault("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "0")  # one that is dow
 import json
 import pickle
 import random
+import shlex
 import shutil
 import signal
 import socket
@@ -25,6 +26,7 @@ from typing import Any, NamedTuple, TextIO
 import numpy as np
 import pytest
 from hydra._internal.core_plugins import file_config_source
+from hydra.core.override_parser.overrides_parser import OverridesParser
 from mlflow import MlflowClient
 from mlflow.entities import Run
 from omegaconf import OmegaConf
@@ -191,6 +193,11 @@ def one_thread() -> Iterator[None]:
     torch.set_num_threads(1)
     yield
     torch.set_num_threads(threads)
+
+
+def hydra_value(words: str) -> Any:
+    """What Hydra reads where one types KEY=VALUE into a shell, of the first of these words."""
+    return OverridesParser.create().parse_override(shlex.split(words)[0]).value()
 
 
 def newest_folder(ran: Ran) -> Path:

@@ -6,8 +6,11 @@ from typing import Any
 
 import numpy as np
 
+from nzc.data import DataSplits, Embedding, Split
 from nzc.data.augment import Strong
 from nzc.mechanisms import ABSTAIN
+from nzc.representation.contrastive import Contrastive
+from nzc.representation.spectral import Spectral
 from nzc.students import FittedStudent, StudentConfig, StudentData
 from nzc.students.gan_ssl import GANSSL
 from nzc.teachers.ensemble import Ensemble
@@ -36,6 +39,17 @@ GAN = GANSSL(
     **COMMON | {"network": "gan_mlp"}, unlabelled=8, lr_generator=0.01, entropy=0, consistency=0
 )
 STRONG = Strong(None, stretch=1, contrast=0, brightness=0, cutout=0, mask=0.3, noise=0.1)
+LEARNED = Contrastive(
+    network="mlp",
+    width=16,
+    steps=20,
+    batch_size=64,
+    lr=0.005,
+    temperature=0.2,
+    seed=0,
+    augment=STRONG,
+)
+SPECTRAL = Spectral(encoder=None, neighbours=5, dimensions=6, power=8)
 ENSEMBLE = Ensemble(
     count=3, network="mlp", epochs=3, batch_size=16, lr=0.01, weight_decay=0.01, seed=3
 )
@@ -57,3 +71,16 @@ def clouds(
 
 def fit(config: StudentConfig, data: StudentData) -> FittedStudent:
     return config.fit(data, 0, QUIET, "Student")
+
+
+def placed(
+    places: np.ndarray, labels: np.ndarray, asked: np.ndarray, rows: int, classes: int
+) -> DataSplits:
+    """Return records of a sample at `places`, of which the last `rows` are public."""
+    private = Split(np.zeros((len(labels), 1), np.float32), labels)
+    public = Split(np.zeros((rows, 1), np.float32), np.zeros(rows, np.int64))
+    embedding = Embedding(places[:-rows], places[-rows:])
+    coins = np.arange(4, dtype=np.uint64)
+    return DataSplits(
+        private, public, public, classes, embedding=embedding, asked=asked, coins=coins
+    )

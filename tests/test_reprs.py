@@ -69,4 +69,3 @@ def test_no_object_of_a_release_prints_votes() -> None:
     assert {id(cost), id(histograms)} <= {id(thing) for thing in alive}
     for thing in alive:
         assert str(SECRET) not in repr(thing), type(thing)
-    assert "\n" not in str(cost) and len(str(cost)) < 300

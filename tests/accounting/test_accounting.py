@@ -15,18 +15,6 @@ DELTA = 1e-5
 pytestmark = pytest.mark.usefixtures("histograms")
 
 
-def test_every_epsilon_in_its_place(nzc: Nzc) -> None:
-    run = [*FILE, "aggregator=gnmax", "aggregator.sigma=10", "audit=2000"]
-    epsilon = nzc(*run).result["epsilon"]
-    assert epsilon["claimed"] is None
-    assert epsilon["sanitised"] is None
-    assert 0 <= epsilon["audited"] < epsilon["data_independent"]
-    assert epsilon["published"] == epsilon["data_independent"]
-    assert 0 < epsilon["exact"] < min(epsilon["theorem"], epsilon["data_independent"])
-    assert 0.98 * epsilon["exact"] < epsilon["exact_lower"] < epsilon["exact"]
-    assert epsilon["exact"] < epsilon["ledger_total"]
-
-
 def test_nzc_claims_nothing_costs_everything_and_is_caught(nzc: Nzc) -> None:
     epsilon = nzc(*FILE, "aggregator=nzc", "audit=true").result["epsilon"]
     assert epsilon["claimed"] < 1e-7

@@ -5,7 +5,6 @@ from itertools import product
 from operator import add
 
 import numpy as np
-import pytest
 from brute import adaptive_delta, attacker
 from conftest import parametrize
 from scipy.special import ndtr
@@ -132,16 +131,6 @@ def test_what_labels_of_one_or_several_kinds_cost_is_near_an_adversary(most, par
         here, there = here[fair, 0], there[fair, 0]
         labels += [[(here, there), (there, here)]] * queries
     assert 1 <= stated / attacker([], labels, DELTA, stated) <= most
-
-
-@pytest.mark.slow
-def test_blocks_and_labels_apart():
-    bit = Hint(Kind.BIT, 1 / 150)
-    label = Hint(Kind.SCREENED, np.sqrt(2) / 40)
-    whole = adaptive.epsilon(((200, (bit, label)),), DELTA)
-    blocks = adaptive.epsilon(((201, (bit, label)),), DELTA)  # two blocks of 101
-    assert whole < blocks < 1.015 * whole
-    assert whole < adaptive.epsilon(((200, (bit,)), (200, (label,))), DELTA) < 1.03 * whole
 
 
 def test_different_rounds_compose():

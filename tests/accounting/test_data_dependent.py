@@ -3,7 +3,6 @@
 test_sanitised has them by mpmath and by enumeration.
 """
 
-import brute
 import numpy as np
 from conftest import parametrize, published_votes
 from pytest import approx
@@ -29,11 +28,11 @@ PRINTED = [
     ("svhn", 500, 0.10, 1e-6, 5.0413),
     ("svhn", 1000, 0.10, 1e-6, 8.1917),
 ]
-# The same, order by order: by Mironov's conversion, by the tighter CKS conversion.
+# The same, order by order, by the tighter CKS conversion.
 RENYI = [
-    ("mnist", 1000, laplace_bound(0.05), 1e-5, 7.3709, 6.7733),
-    ("mnist", 1000, gaussian_bound(40), 1e-5, 4.1321, 3.6912),
-    ("svhn", 500, laplace_bound(0.05), 1e-6, 4.3720, 3.9689),
+    ("mnist", 1000, laplace_bound(0.05), 1e-5, 6.7733),
+    ("mnist", 1000, gaussian_bound(40), 1e-5, 3.6912),
+    ("svhn", 500, laplace_bound(0.05), 1e-6, 3.9689),
 ]
 
 
@@ -61,17 +60,13 @@ def _by_paper(mechanism: NoisyArgmax, votes: np.ndarray, delta: float) -> float:
     return by_paper(whole.printed, delta)
 
 
-@parametrize(("name", "rows", "bound", "delta", "by_mironov", "by_cks"), RENYI)
+@parametrize(("name", "rows", "bound", "delta", "printed"), RENYI)
 def test_2018_orders(
-    name: str, rows: int, bound: DataDependentBound, delta: float, by_mironov: float, by_cks: float
+    name: str, rows: int, bound: DataDependentBound, delta: float, printed: float
 ) -> None:
     cost = bound.cost(published_votes(name, rows))
-
-    def total(orders: np.ndarray) -> np.ndarray:
-        return cost(orders).sum(axis=0)
-
-    assert brute.mironov(total, delta) == approx(by_mironov, rel=1e-3)
-    assert to_epsilon(total, delta)[0] == approx(by_cks, rel=1e-3)
+    found, _ = to_epsilon(lambda orders: cost(orders).sum(axis=0), delta)
+    assert found == approx(printed, rel=1e-3)
 
 
 @parametrize(

@@ -6,11 +6,6 @@ from conftest import parametrize
 
 import nzc
 from nzc.accounting import laplace_argmax
-from nzc.mechanisms import LaplaceNoise, NoisyArgmax
-from nzc.mechanisms.screen import ThresholdScreen
-
-DELTA = 1e-5
-SLOW = pytest.mark.slow
 
 
 def by_kinks(p, q, kinks):
@@ -32,7 +27,7 @@ def pairs_of_laws(gamma, rng):
         yield tuple(np.exp(nzc.LNMax(gamma).log_law(n))[:, :-1] for n in (votes, moved))
 
 
-@parametrize("gamma", [0.7, *(pytest.param(n, marks=SLOW) for n in (0.01, 4.0))])
+@parametrize("gamma", [0.7, *(pytest.param(n, marks=pytest.mark.slow) for n in (0.01, 4.0))])
 def test_the_laws_dominate_every_histogram(gamma):
     """For random V, convex in e^−ℓ: means of few kinks."""
     rng = np.random.default_rng(0)
@@ -46,12 +41,3 @@ def test_the_laws_dominate_every_histogram(gamma):
     for p, q in pairs_of_laws(gamma, rng):
         assert ((by_kinks(p, q, kinks) @ few).max(axis=0) <= bound).all()
         assert ((by_kinks(q, p, kinks) @ few).max(axis=0) <= bound).all()
-
-
-@pytest.mark.slow
-def test_rounds_of_other_noise_cost_no_more_than_each_alone():
-    """A screened label of little noise beside dear ones: each on a grid of its own."""
-    cheap = NoisyArgmax(LaplaceNoise(0.0071), screen=ThresholdScreen(100, 15))
-    dear, little = nzc.LNMax(0.5).promise(20, 20), cheap.promise(30, 30)
-    both = (dear + little).data_independent(DELTA)
-    assert dear.data_independent(DELTA) < both < 1.03 * dear.data_independent(DELTA)

@@ -4,7 +4,7 @@ from itertools import combinations_with_replacement, permutations, product
 
 import brute
 import numpy as np
-from brute import FLOOR, GRID, leak
+from brute import FLOOR, GRID, joint_law, leak
 from conftest import parametrize
 from numpy.testing import assert_allclose, assert_array_equal
 from pytest import approx, raises
@@ -49,14 +49,6 @@ def test_one_grid_for_all_neighbours_gives_what_the_law_alone_gives(mechanism):
         exact = mechanism.exact(np.array([votes]))
         alone = np.minimum(largest_divergence(pairs, 1, GRID), exact.ceiling(GRID).sum(axis=0))
         assert_allclose(exact.per_query(GRID), alone, rtol=1e-6, atol=FLOOR)
-
-
-def joint_law(mechanism, votes, student_probs=None):
-    """The law of all labels together."""
-    law = np.ones(1)
-    for row in np.exp(mechanism.log_law(np.asarray(votes), student_probs)):
-        law = np.outer(law, row).ravel()
-    return law
 
 
 def assert_tight(cost, here, neighbours):

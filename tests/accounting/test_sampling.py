@@ -9,6 +9,7 @@ import brute
 import mpmath as mp
 import numpy as np
 from conftest import parametrize
+from few_labels import placed
 from pytest import approx
 from scipy.optimize import brentq
 from scipy.special import ndtr
@@ -21,7 +22,6 @@ from nzc.accounting.exact import Pairs
 from nzc.accounting.gaussian import gaussian
 from nzc.accounting.rdp import to_epsilon
 from nzc.accounting.sampling import SampledGaussian, sampled
-from nzc.data.splits import DataSplits, Embedding, Split
 from nzc.mechanisms.adjacency import Adjacency, Sampled
 from nzc.teachers.neighbours import Neighbours
 
@@ -170,23 +170,13 @@ def test_nearest_neighbours_by_enumeration_of_all_samples_and_replacements(mecha
     assert epsilon < plain  # the sample helps
 
 
-def _splits(places, labels, asked, rows, classes):
-    """A dataset of records at `places`, whose last `rows` are the public ones."""
-    private = Split(np.zeros((len(labels), 1), np.float32), labels)
-    public = Split(np.zeros((rows, 1), np.float32), np.zeros(rows, np.int64))
-    embedding = Embedding(places[:-rows], places[-rows:])
-    coins = np.arange(4, dtype=np.uint64)
-    splits = DataSplits(private, public, public, classes, embedding=embedding, asked=asked)
-    return replace(splits, coins=coins)
-
-
 @parametrize("q", [0.05, 0.2, 0.4])
 def test_a_record_is_in_a_sample_as_often_as_is_priced(q):
     """Of two records beside each other the nearer one votes: with the probability of the sample."""
     rows = 4000
     places = np.zeros((rows + 2, 1), np.float32)
     places[1] = 0.1
-    splits = _splits(places, np.array([1, 2]), np.arange(rows), rows, 3)
+    splits = placed(places, np.array([1, 2]), np.arange(rows), rows, 3)
     votes = Neighbours(count=1, sampling=q).train(splits, None, None)
     expected = [(1 - q) ** 2, q, q * (1 - q)]  # none, the nearer one, the other one alone
     assert chisquare(votes.sum(axis=0), rows * np.array(expected)).pvalue > 1e-6
@@ -198,7 +188,7 @@ def test_the_votes_are_those_of_the_nearest_records_in_a_sample():
     labels = rng.integers(0, 4, 400)
     asked = np.arange(0, 40, 2)
     teachers = Neighbours(count=7, sampling=0.2)
-    splits = _splits(places, labels, asked, 40, 4)
+    splits = placed(places, labels, asked, 40, 4)
     votes = teachers.train(splits, None, None)
     assert (votes == teachers.train(splits, None, None)).all()
     assert (votes.sum(axis=1) == np.tile([7, 0], 20)).all()
@@ -213,5 +203,5 @@ def test_the_votes_are_those_of_the_nearest_records_in_a_sample():
         moved[record] = 2 * rng.normal(size=3)
         changed = labels.copy()
         changed[record] = rng.integers(4)
-        others = teachers.train(_splits(moved, changed, asked, 40, 4), None, None)
+        others = teachers.train(placed(moved, changed, asked, 40, 4), None, None)
         assert abs(others - votes).sum(axis=1).max() <= 2

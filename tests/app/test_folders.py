@@ -1,16 +1,12 @@
 """Whose folder is it? nzc replaces and removes what it made, and nothing else."""
 
 import fcntl
-import shutil
 from pathlib import Path
-from typing import Any
 
 from conftest import FILE, VOTES, Command, Nzc, parametrize, tracked_runs
 from hydra.core.override_parser.types import Quote, QuotedString
 from pytest import MonkeyPatch
 
-from nzc.labeling.ledger import Ledger
-from nzc.runs import pipeline
 from nzc.sweeps.table import read_sweep
 
 MARKER = ".nzc-made"
@@ -52,17 +48,6 @@ def test_a_persons_own_folder_is_left_as_it_is(
     before = _state(shared)
     assert nzc(*FILE, *arguments, code=2).err.count("\n") == 1
     assert _state(shared) == before
-
-
-def test_nothing_but_entries_of_a_store_is_pruned(
-    nzc: Nzc, command: Command, histograms: Path
-) -> None:
-    nzc(*FILE)
-    mine = Path(".nzc/predictions/mine.npz")
-    mine.parent.mkdir(exist_ok=True)
-    mine.write_text("a person's own")
-    assert command("store", "--all", "--yes")[0] == 0
-    assert mine.read_text() == "a person's own" and Path(".nzc/ledger.db").is_file()
 
 
 def test_one_run_at_a_time_has_a_folder(nzc: Nzc, histograms: Path) -> None:
@@ -116,17 +101,3 @@ def test_a_job_may_change_its_folder(nzc: Nzc, command: Command, histograms: Pat
     for run in tracked_runs():
         assert run.info.status == "FINISHED"
     assert command("publish", "run", "published")[0] == 0
-
-
-def test_no_label_is_drawn_for_a_folder_that_has_gone(
-    nzc: Nzc, histograms: Path, monkeypatch: MonkeyPatch
-) -> None:
-    vote = pipeline.Execution._vote
-
-    def vanish(*arguments: Any) -> Any:
-        shutil.rmtree("outputs")
-        return vote(*arguments)
-
-    monkeypatch.setattr(pipeline.Execution, "_vote", vanish)
-    assert "can no longer be written" in nzc(*FILE, "rng=system", "dataset.name=p", code=1).err
-    assert Ledger(".nzc/ledger.db").entries() == []

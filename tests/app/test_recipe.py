@@ -69,7 +69,8 @@ def test_a_recipe_without_an_option_is_refused(tmp_path: Path) -> None:
 
 
 def test_hydra_shows_the_recipe_that_runs(nzc: Nzc) -> None:
-    shown = nzc("recipe=near_zero", "dataset=adult", "aggregator.sigma=9", "--cfg", "job").out
+    """Flags stand anywhere."""
+    shown = nzc("recipe=near_zero", "--cfg", "job", "dataset=adult", "aggregator.sigma=9").out
     assert "nzc.teachers.sums.Sums" in shown
 
 

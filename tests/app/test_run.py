@@ -18,6 +18,7 @@ from conftest import (
     served,
     tracked_runs,
 )
+from few_labels import clouds
 from mlflow import MlflowClient
 from pytest import MonkeyPatch, approx, warns
 
@@ -79,13 +80,6 @@ def test_a_whole_run_keeps_the_contract(nzc: Nzc, monkeypatch: MonkeyPatch) -> N
     for key in ("seconds", "finished"):
         del result[key], again[key]
     assert again == result
-
-
-def test_flags_stand_anywhere(nzc: Nzc) -> None:
-    text = nzc("--help").out
-    for word in ("aggregator=", "lnmax", "dataset=", "nzc_table1_mnist", "budget", "Examples"):
-        assert word in text
-    assert "gamma: 0.05" in nzc("aggregator=lnmax", "--cfg", "job", "aggregator.gamma=0.05").out
 
 
 CALLBACKS = """from hydra.experimental.callback import Callback
@@ -172,10 +166,9 @@ def test_without_a_terminal_a_run_says_one_line_a_stage(nzc: Nzc, histograms: Pa
 
 
 def test_own_rows_that_nobody_has_labeled(nzc: Nzc) -> None:
-    y = np.arange(600) % 3
+    data, y = clouds(600, 300)
     role = np.repeat(["private", "public"], 300)
-    x = np.random.default_rng(0).normal(size=(600, 5)) + 3 * y[:, None]
-    np.savez("data.npz", x=x, y=np.where(role == "private", y, -1), role=role)
+    np.savez("data.npz", x=data.x, y=data.labels, role=role)
     words = ["dataset=npz", "dataset.path=data.npz", "student=linear", "aggregator=plurality"]
     ran = nzc("teachers=logistic", "teachers.count=5", "teachers.parallel=1", *words)
     assert ran.result["label_accuracy"] is None and ran.result["accuracy"] is None

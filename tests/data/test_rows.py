@@ -1,7 +1,6 @@
 """Private rows that stay in a file are the same rows as in memory."""
 
 from collections.abc import Callable
-from dataclasses import replace
 from functools import partial
 from multiprocessing import get_context
 from pathlib import Path
@@ -11,14 +10,13 @@ import pandas as pd
 from conftest import parametrize
 from numpy.testing import assert_array_equal
 from PIL import Image
-from pytest import MonkeyPatch, approx, raises
+from pytest import MonkeyPatch, approx
 
 from nzc.data import Dataset
 from nzc.data.folder import Folder
 from nzc.data.rows import FileRows, gather
 from nzc.data.table import Table
 from nzc.types import AnyArray
-from nzc.validation import InputError
 
 RNG = np.random.default_rng(0)
 IMAGES = RNG.integers(0, 256, (500, 6, 5, 3), dtype=np.uint8)
@@ -62,13 +60,6 @@ def test_a_large_table_or_folder_gives_the_rows_of_a_small_one(
     in_file = dataset.load()
     assert isinstance(in_file.private.x, FileRows) and isinstance(in_file.test.x, np.ndarray)
     assert (in_file.digest, in_file.private_digest) == (in_memory.digest, in_memory.private_digest)
-
-
-def test_private_records_are_not_public_under_another_name(tmp_path: Path) -> None:
-    table, link = _table(tmp_path), tmp_path / "link.csv"
-    link.symlink_to("private.csv")
-    with raises(InputError, match=r"^public=.*link.csv: must be another file than dataset.private"):
-        replace(table, public=str(link)).load()
 
 
 def _sum(rows: FileRows) -> float:

@@ -150,53 +150,50 @@ def results(folder: Path, overrides: list[str]) -> dict[str, Any]:
     }
 
 
-def differences(before: Any, now: Any, where: str = "", near: float = 0.0) -> list[str]:
+def _leaves(tree: Any, where: str = "") -> dict[str, Any]:
+    """Return the values of a result by their place."""
+    if isinstance(tree, list):
+        tree = {"length": len(tree)} | dict(enumerate(tree))
+    if not isinstance(tree, dict):
+        return {where: tree}
+    found = {}
+    for key, value in tree.items():
+        found |= _leaves(value, f"{where}.{key}")
+    return found
+
+
+def differences(before: Any, now: Any, near: float = 0.0) -> list[str]:
     """What of `before` is not the same in `now`; keys that were added are no difference.
 
     near  how far numbers may be apart, relatively, because processors add in different orders; 0:
           not at all
     """
+    found = _leaves(now)
     lines = []
-    if isinstance(before, dict) and isinstance(now, dict):
-        for key, value in before.items():
-            lines += differences(value, now.get(key), f"{where}.{key}", near)
-    elif isinstance(before, list) and isinstance(now, list) and len(before) == len(now):
-        for at, pair in enumerate(zip(before, now, strict=True)):
-            lines += differences(*pair, f"{where}[{at}]", near)
-    elif (
-        isinstance(before, float)
-        and isinstance(now, float)
-        and math.isclose(before, now, rel_tol=near)
-    ):
-        pass
-    elif before != now:
-        lines.append(f"{where[1:]}: {before} before, {now} now")
+    for where, value in _leaves(before).items():
+        other = found.get(where)
+        numbers = isinstance(value, float) and isinstance(other, float)
+        if value != other and not (numbers and math.isclose(value, other, rel_tol=near)):
+            lines.append(f"{where[1:]}: {value} before, {other} now")
     return lines
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--write", action="store_true", help="write the files instead of comparing")
-    parser.add_argument("names", nargs="*", help="of runs (default: all)")
+    parser.add_argument("names", nargs="*", default=[*RUNS], help="of runs (default: all)")
     chosen = parser.parse_args()
-    equal = 0
-    names = chosen.names or list(RUNS)
-    for name in names:
+    changed = []
+    for name in chosen.names:
         with TemporaryDirectory() as folder:
             prepare(Path(folder))
             now = run(Path(folder), RUNS[name])
         path = FOLDER / f"{name}.json"
         if chosen.write:
             path.write_text(json.dumps(now, indent=1) + "\n")
-            continue
-        lines = differences(json.loads(path.read_text()), now)
-        equal += not lines
-        print(f"{name}: {'equal' if not lines else '; '.join(lines)}", flush=True)
-    if not chosen.write:
-        print(f"{equal} of {len(names)} equal")
-        sys.exit(equal < len(names))
+        else:
+            changed += differences({name: json.loads(path.read_text())}, {name: now})
+    sys.exit("\n".join(changed))
 
 
 if __name__ == "__main__":

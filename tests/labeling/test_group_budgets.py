@@ -1,33 +1,27 @@
-"""Individual budgets: each record's ε is that of its group, in the price, in the votes, and in what
-is published.
+"""Individual budgets: each record's ε is that of its group, in the price and in the votes.
+
+tests/publishing/test_statement.py has what is published.
 """
 
-import json
 from itertools import product
-from pathlib import Path
 
 import brute
 import numpy as np
-import pandas as pd
-import pytest
-from conftest import Nzc, newest_folder, parametrize, state
+from conftest import parametrize
 from numpy.random import default_rng
 from numpy.testing import assert_allclose, assert_array_equal
 from pytest import approx, raises
 from scipy.optimize import brentq
-from scipy.stats import norm
 from sessions import policy_of
 
 import nzc as library
 from nzc.accounting.rdp import ORDERS
-from nzc.app.publish import publish_run
 from nzc.data.hashing import keys_of
 from nzc.data.splits import DataSplits, Records, Split, Units
 from nzc.labeling.bound import Promise
 from nzc.labeling.group_budgets import shares, weigh, weights
 from nzc.mechanisms import Adjacency, NoisyArgmax, OwnCells
 from nzc.mechanisms.adjacency import SeveralVotes
-from nzc.runs.formatting import number
 from nzc.teachers.sharded import partition
 
 DELTA = 1e-3
@@ -40,11 +34,6 @@ def _moved(row: list[int]) -> list[np.ndarray]:
         for other in list(others):
             others.update(map(tuple, brute.moves(other)))
     return list(map(np.array, others))
-
-
-def _joint(mechanism: NoisyArgmax, votes: np.ndarray) -> np.ndarray:
-    first, second = np.exp(mechanism.log_law(votes))
-    return np.outer(first, second).ravel()
 
 
 @parametrize(
@@ -67,9 +56,9 @@ def test_a_record_in_several_teachers_by_enumeration_of_all_labels_and_neighbour
     mechanism = mechanism.between(SeveralVotes(2))
     epsilon = mechanism.worst_case_epsilon(2, DELTA)
     for votes in ([[3, 1, 0], [2, 1, 1]], [[2, 2], [4, 0]], [[10, 0], [5, 5]]):
-        here = _joint(mechanism, np.array(votes))
+        here = brute.joint_law(mechanism, np.array(votes))
         for other in product(*map(_moved, votes)):
-            there = _joint(mechanism, np.array(other))
+            there = brute.joint_law(mechanism, np.array(other))
             assert brute.leak(here, [there], epsilon) <= DELTA
     # No theorem of the papers holds.
     assert not mechanism.cost(np.array(votes), np.zeros(2, int)).bounded
@@ -104,14 +93,8 @@ def test_a_smaller_group_pays_for_what_may_be_asked(budget: float) -> None:
     assert 0 < promise.individual["careful"] <= min(alone, budget / 4)
     assert (promise.individual["careful"] == alone) == (promise.epsilon < budget)
     if promise.epsilon == budget:  # at most so much of μ is spent, of which hers is a quarter
-        mu = brentq(lambda mu: _leak(mu, budget) - DELTA, 0.01, 10) / 4
-        assert _leak(mu, promise.individual["careful"]) == approx(DELTA, rel=1e-3)
-
-
-def _leak(mu: float, epsilon: float) -> float:
-    """Return δ at ε of Gaussian noise (Balle and Wang 2018, Theorem 8)."""
-    second = norm.cdf(-mu / 2 - epsilon / mu)
-    return float(norm.cdf(mu / 2 - epsilon / mu) - np.exp(epsilon) * second)
+        mu = brentq(lambda mu: brute.gaussian_leak(mu, budget) - DELTA, 0.01, 10) / 4
+        assert brute.gaussian_leak(mu, promise.individual["careful"]) == approx(DELTA, rel=1e-3)
 
 
 def test_weights_are_in_proportion_and_never_above_it() -> None:
@@ -157,57 +140,3 @@ def test_a_record_that_changes_with_its_group_reaches_no_more_teachers_than_the_
             # All others stay where they were, in the same order.
             assert_array_equal(old[old != record], new[new != record])
         assert touched <= max(before[record], weight)
-
-
-RUN = [
-    "student=linear", "rng=system", "trainer.progress=false", "trainer.accelerator=cpu",
-    "dataset.name=people",
-]  # fmt: skip
-GROUPS = "budget.groups={careful: 0.5, open: 2}"
-NPZ = ["dataset=npz", "dataset.classes=3", "dataset.path=own.npz"]
-TABLE = [
-    "dataset=table", "dataset.private=private.csv", "dataset.public=public.csv",
-    "dataset.label=y", "dataset.budget=whose", 'dataset.classes=["0","1","2"]',
-]  # fmt: skip
-CELLS = [*RUN, "recipe=near_zero", "queries=6"]
-SUMS = [*RUN, "recipe=near_zero"]
-TEACHERS = [
-    *RUN, "teachers=logistic", "teachers.count=60", "teachers.parallel=1", "queries=10",
-    "aggregator=gnmax", "aggregator.sigma=null",
-]  # fmt: skip
-
-
-@pytest.fixture
-def files(tmp_path: Path) -> None:
-    """Arrays and tables of records with budgets."""
-    y = np.arange(300) % 3
-    x = np.eye(3)[y] * 3 + default_rng(0).normal(size=(300, 3))
-    role = np.repeat(["private", "public", "test"], [200, 70, 30])
-    budget = np.array(["careful", "open", "open", "careful"])[np.arange(300) % 4]
-    np.savez(tmp_path / "own.npz", x=x, y=y, role=role, budget=budget)
-    table = pd.DataFrame(x, columns=["a", "b", "c"]).assign(y=y)
-    table[200:270].to_csv(tmp_path / "public.csv", index=False)
-    table[:200].assign(whose=budget[:200]).to_csv(tmp_path / "private.csv", index=False)
-
-
-@parametrize(
-    ("settings", "least"),
-    [
-        ([*NPZ, *TEACHERS], 0.35),
-        ([*TABLE, *CELLS, "dataset.suits.recipe=null"], 0.5 * (1 - 1e-9)),
-        ([*TABLE, *SUMS], 0.43),
-    ],
-)
-def test_a_run_states_and_publishes_the_epsilon_of_each_group(
-    nzc: Nzc, files: None, settings: list[str], least: float
-) -> None:
-    ran = nzc(*settings, GROUPS)
-    own = ran.result["individual"]
-    assert own["open"] == ran.result["epsilon"]["published"] == approx(2, rel=1e-3)
-    assert least < own["careful"] <= 0.5 * (1 + 1e-9)
-    publish_run(newest_folder(ran), Path("published"), name="clinic")
-    assert json.loads(Path("published/privacy.json").read_text())["individual"] == own
-    assert f"| careful | {number(own['careful'])} |" in Path("published/README.md").read_text()
-    state(newest_folder(ran), ran.result | {"individual": own | {"careful": 0.1}})
-    with raises(library.InputError, match=r"individual.careful=0.1: must be at least"):
-        publish_run(newest_folder(ran), Path("less"), name="clinic")

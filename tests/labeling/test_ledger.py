@@ -17,6 +17,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from brute import gaussian_leak
 from conftest import parametrize
 from pytest import approx, raises
 from scipy.stats import norm
@@ -120,17 +121,14 @@ def test_total_is_the_composition_of_all_distinct_releases_of_the_dataset(ledger
 def test_gaussian_releases_add_exactly_in_mu_squared(
     ledger: Ledger, number: int, delta: float
 ) -> None:
-    """Second route: the closed form of δ (Balle and Wang 2018, Theorem 8). One costs ε = 0 at a δ
-    above 0.02, several do not.
-    """
+    """Second route: the closed form of δ. One costs ε = 0 at a δ above 0.02, several do not."""
     cost = nzc.Sums(sigma=40).cost(np.zeros((3, 2), np.int64), np.zeros(5, np.int64))
     for key in range(number):
         ledger.add("digest", cost, key=str(key))
     mu = number**0.5 * 2 / 40
     together = reduce(add, [cost] * number).epsilon(delta)
     for epsilon in (ledger.total("digest", delta), together.exact, together.data_independent):
-        leak = norm.cdf(mu / 2 - epsilon / mu) - np.exp(epsilon) * norm.cdf(-mu / 2 - epsilon / mu)
-        assert leak == approx(min(delta, 2 * norm.cdf(mu / 2) - 1), rel=1e-5)
+        assert gaussian_leak(mu, epsilon) == approx(min(delta, 2 * norm.cdf(mu / 2) - 1), rel=1e-5)
     # Other releases beside them are composed by their Rényi costs, also of an entry that cost more.
     ledger.record(replace(release("0"), rdp=9 * ORDERS))
     rdp = 9 * CHOICES + (number - 1) * CHOICES * (2 / 40) ** 2 / 2

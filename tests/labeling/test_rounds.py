@@ -351,14 +351,3 @@ def test_interactive_end_to_end(nzc: Nzc) -> None:
     assert 0 < result["reinforced"] <= 60 - result["answered"]
     curves = next(ran.folder.glob("outputs/*/*/student.csv")).read_text()
     assert "Student of round 1/loss_labelled,0," in curves and "Student/loss_labelled,0," in curves
-
-
-def test_without_a_label_there_is_no_student_and_all_else_is_whole(nzc: Nzc) -> None:
-    ran = nzc(
-        *DIGITS, *SMALL, "teachers.epochs=1", "aggregator=confident", "aggregator.threshold=12",
-        "aggregator.sigma1=1", "aggregator.sigma=1", "queries=50", "rounds=2",
-    )  # fmt: skip
-    assert "no label was released" in ran.err
-    assert ran.result["answered"] == 0
-    assert ran.result["accuracy"] is None and ran.result["label_accuracy"] is None
-    assert ran.result["epsilon"]["exact"] > 0

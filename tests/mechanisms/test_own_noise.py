@@ -14,7 +14,7 @@ from scipy import stats
 import nzc
 from nzc.accounting.data_independent import WorstCaseCost, gaussian_cost, pure_cost
 from nzc.accounting.exact import error_of
-from nzc.accounting.exact_noise import GUMBEL, ExactGenerator, ExactNoise
+from nzc.accounting.exact_noise import GUMBEL, ExactNoise
 from nzc.mechanisms import Boost, ContinuousNoise, Noise, NoisyArgmax, NoisyCounts
 from nzc.mechanisms.noise import ExponentialNoise, GaussianNoise, GumbelNoise, LaplaceNoise, NoNoise
 from nzc.mechanisms.noise.checks import require_draws, require_worst_case
@@ -215,15 +215,6 @@ def test_a_noise_that_ties_costs_what_its_neighbours_in_the_order_of_classes_sho
     assert brute.leak(here, neighbours, exact * (1 - 1e-3)) > delta
 
 
-class OnlySeeded(OwnGumbel):
-    """The plurality itself where the generator is the system's."""
-
-    def winner(self, scores, scale, rng):
-        if isinstance(rng, ExactGenerator):
-            return scores.argmax(axis=1)
-        return super().winner(scores, scale, rng)
-
-
 class FixedSeed(OwnGumbel):
     def sample(self, shape, rng):
         return super().sample(shape, np.random.default_rng(7))
@@ -257,7 +248,6 @@ REFUSED = [
     ),
     (derived(GumbelNoise, 0.05, sample=lambda _, shape, rng: rng.gumbel(size=shape)), LAW),
     (OwnGumbel(quantiles=0.5), LAW),
-    (OnlySeeded(), LAW),
     (ByClass(), LAW),
     (Antithetic(stats.laplace()), LAW),
     (FixedSeed(), "from its `rng` alone"),

@@ -1,43 +1,50 @@
 """The published statement says what ran: whose records, on which rows a vote moves, what the
-student learned from.
+student learned from, and the ε of each group of people.
 """
 
 import json
-import re
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
-from conftest import FILE, TEACHERS, Nzc, newest_folder, parametrize
+from conftest import FILE, TEACHERS, Nzc, newest_folder, parametrize, state
+from few_labels import clouds
+from pytest import approx, raises
 
 from nzc.app.publish import publish_run
+from nzc.runs.formatting import number
+from nzc.validation import InputError
 
 LINEAR = ["student=linear", "rng=system", *TEACHERS[2:]]
 TREES = [
     *LINEAR, "teachers=forest", "teachers.estimator.n_estimators=2", "teachers.count=6",
-    "teachers.parallel=1", "aggregator.sigma=2",
+    "teachers.parallel=1", "queries=10",
 ]  # fmt: skip
-NPZ = ["dataset=npz", "dataset.classes=3"]
+PLAIN = ["dataset=npz", "dataset.classes=3", "dataset.path=plain.npz"]
+CELLS = [*LINEAR, "recipe=near_zero", "queries=6"]
+#: Groups of people with an ε of their own.
+BUDGETS = "budget.groups={careful: 0.5, open: 2}"
 TABLE = [
-    *TREES, "dataset=table", "dataset.private=private.csv", "dataset.public=public.csv",
-    "dataset.label=y", 'dataset.classes=["0","1","2"]',
+    "dataset=table", "dataset.private=private.csv", "dataset.public=public.csv", "dataset.label=y",
+    'dataset.classes=["0","1","2"]', "dataset.group=patient_nbr", "dataset.budget=whose", BUDGETS,
 ]  # fmt: skip
-CELLS = [*LINEAR, "recipe=near_zero", *NPZ, "aggregator.gamma=2", "queries=6"]
 ANY = "any number of rows"
-TWO = "at most 2 asked rows"
-SUMS = ["recipe=near_zero_sums", "rng=system", *TEACHERS[2:], *TABLE[len(TREES) :]]
+PATIENTS = "column `patient_nbr`"
 #: Settings of a run, and what it says: unit of privacy, grouped by, rows on which votes move.
 KINDS = {
-    "records": ([*NPZ, "dataset.path=plain.npz", *TREES], ("record", None, ANY)),
-    "column": ([*TABLE, "dataset.group=patient_nbr"], ("group", "column `patient_nbr`", ANY)),
+    "records": ([*PLAIN, *TREES, "aggregator.sigma=2"], ("record", None, ANY)),
+    "column": ([*TABLE, *TREES, "aggregator.sigma=null"], ("group", PATIENTS, ANY)),
     "labels": (
-        [*CELLS, "dataset.path=plain.npz", "dataset.unit=label"],
+        [*PLAIN, *CELLS, "aggregator.gamma=2", "dataset.unit=label"],
         ("label", None, "one asked row"),
     ),
-    "cells of groups": ([*CELLS, "dataset.path=grouped.npz"], ("group", "array `group`", TWO)),
+    "cells of groups": (
+        [*PLAIN, *CELLS, "dataset.path=grouped.npz", BUDGETS],
+        ("group", "array `group`", "at most 8 asked rows"),
+    ),
     "sums": (
-        [*SUMS, "aggregator.sigma=20", "dataset.group=patient_nbr", "dataset.id=visit"],
-        ("group", "column `patient_nbr`", "all numbers of the sums"),
+        [*TABLE, "recipe=near_zero_sums", *LINEAR, "dataset.id=visit"],
+        ("group", PATIENTS, "all numbers of the sums"),
     ),
     "votes": ([*FILE, "rng=system"], ("teacher", None, ANY)),
 }
@@ -45,34 +52,38 @@ KINDS = {
 
 def _files(folder: Path) -> None:
     """Write 300 records of 90 patients as arrays and as tables, and votes of 50 teachers."""
-    rng = np.random.default_rng(0)
-    y = np.arange(300) % 3
-    x = (np.eye(3)[y] * 3 + rng.normal(size=(300, 3))).astype(np.float32)
+    data, y = clouds(300, 0, shape=(3,))
+    x = data.x
     patients = np.arange(300) % 90
     role = np.where(patients < 60, "private", np.where(patients < 80, "public", "test"))
-    np.savez(folder / "grouped.npz", x=x, y=y, group=patients, role=role)
+    budget = np.array(["careful", "open", "open", "careful"])[patients % 4]
+    np.savez(folder / "grouped.npz", x=x, y=y, group=patients, role=role, budget=budget)
     np.savez(folder / "plain.npz", x=x, y=y, role=role)
     table = pd.DataFrame(x, columns=["a", "b", "c"]).assign(patient_nbr=patients, y=y)
     table["visit"] = [f"V{row}" for row in range(300)]
-    table[role == "private"].to_csv(folder / "private.csv", index=False)
+    private = table[role == "private"].assign(whose=budget[role == "private"])
+    private.to_csv(folder / "private.csv", index=False)
     table[role != "private"].to_csv(folder / "public.csv", index=False)
-    np.save(folder / "votes.npy", rng.multinomial(50, [0.8, 0.1, 0.1], 30))
+    np.save(folder / "votes.npy", [[40, 5, 5], [30, 15, 5]] * 15)
 
 
 @parametrize("kind", KINDS)
 def test_the_statement_is_of_what_ran(nzc: Nzc, tmp_path: Path, kind: str) -> None:
     _files(tmp_path)
     settings, values = KINDS[kind]
-    facts = dict(zip(("unit", "grouped_by", "moved_votes"), values, strict=True))
     ran = nzc(*settings, "dataset.name=clinic")
     result = ran.result
+    facts = dict(zip(("unit", "grouped_by", "moved_votes"), values, strict=True))
+    facts["individual"] = own = result["individual"]
+    assert bool(own) == (BUDGETS in settings)
     in_cells = kind in ("labels", "cells of groups")
     if in_cells:  # its student learns from labels that are spread
         rows = result["data"]["public"]
         if kind == "labels":
             rows += result["data"]["private"]
         assert result["learned_from"] == f"6 released labels, spread to {rows} rows"
-        assert result["epsilon"]["published"] == 4 and result["epsilon"]["published_delta"] == 0
+        assert result["epsilon"]["published"] == (4 if kind == "labels" else 2)
+        assert result["epsilon"]["published_delta"] == 0
 
     published = tmp_path / "published"
     publish_run(newest_folder(ran), published)
@@ -82,7 +93,6 @@ def test_the_statement_is_of_what_ran(nzc: Nzc, tmp_path: Path, kind: str) -> No
         assert {key: record[key] for key in facts} == facts
     lines = (published / "README.md").read_text()
     text = " ".join(lines.split())
-    assert not re.search(r"\d\.\d{6}|[a-z]  [a-z]|to\d|aboutpublic", lines)
     assert (f"on {facts['moved_votes']}." in text) == (kind != "sums")
     assert ("is about you" in text) == (kind != "votes")
     assert ("names `id`" in text) == (kind == "sums")
@@ -98,3 +108,11 @@ def test_the_statement_is_of_what_ran(nzc: Nzc, tmp_path: Path, kind: str) -> No
     assert not (published / "private_predictions.csv").exists()
     if facts["grouped_by"] is not None:
         assert facts["grouped_by"] in privacy["neighbours"]
+    if own:
+        assert own["open"] == result["epsilon"]["published"] == approx(2, rel=1e-3)
+        least = {"column": 0.35, "sums": 0.43}.get(kind, 0.5 * (1 - 1e-9))
+        assert least < own["careful"] <= 0.5 * (1 + 1e-9)
+        assert f"| careful | {number(own['careful'])} |" in lines
+        state(newest_folder(ran), result | {"individual": own | {"careful": 0.1}})
+        with raises(InputError, match=r"individual.careful=0.1: must be at least"):
+            publish_run(newest_folder(ran), tmp_path / "less")

@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 import torch
 from conftest import Nzc, newest_folder, parametrize
-from few_labels import QUIET, STRONG
+from few_labels import LEARNED, QUIET, SPECTRAL
 from numpy.random import default_rng
 from pytest import CaptureFixture, approx, raises
 from sklearn.datasets import make_circles
@@ -17,25 +17,12 @@ from nzc.data import DataSplits, Split, Units
 from nzc.data.augment import Affine
 from nzc.labeling.query_selection import QuerySelection
 from nzc.mechanisms import ABSTAIN
-from nzc.representation.contrastive import Contrastive
 from nzc.representation.spectral import CLEAR, Spectral, clarity
 from nzc.storage.predictions import PredictionStore
 from nzc.students import StudentData
 from nzc.students.labels import spread_labels
 from nzc.teachers.neighbours import Neighbours
 from nzc.validation import InputError
-
-SPECTRAL = Spectral(encoder=None, neighbours=5, dimensions=6, power=8)
-LEARNED = Contrastive(
-    network="mlp",
-    width=16,
-    steps=20,
-    batch_size=64,
-    lr=0.005,
-    temperature=0.2,
-    seed=0,
-    augment=STRONG,
-)
 
 
 def _rings(private: int = 100, public: int = 400) -> DataSplits:

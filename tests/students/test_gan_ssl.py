@@ -4,20 +4,23 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
+import few_labels
 import numpy as np
 import torch
 from conftest import parametrize
-from few_labels import COMMON, QUIET, clouds
+from few_labels import QUIET, clouds
 from pytest import MonkeyPatch, approx
 from scipy.special import softmax
 
 from nzc.students import FittedStudent, StudentData
-from nzc.students.gan_ssl import GANSSL, Adversaries, feature_matching, unlabeled_loss
+from nzc.students.gan_ssl import Adversaries, feature_matching, unlabeled_loss
 
-GAN = GANSSL(
-    **COMMON | {"network": "gan_mlp", "steps": 3, "lr": 1e-3, "label_noise_rate": 0.1},
-    unlabelled=8,
+GAN = replace(
+    few_labels.GAN,
+    steps=3,
+    lr=1e-3,
     lr_generator=1e-3,
+    label_noise_rate=0.1,
     entropy=0.3,
     consistency=1,
 )

@@ -12,6 +12,7 @@ from few_labels import COMMON, QUIET, STRONG, clouds, fit, quiet
 from numpy.testing import assert_allclose, assert_array_equal
 from pytest import MonkeyPatch, approx, raises
 from sklearn.ensemble import RandomForestClassifier
+from sklearn.linear_model import LogisticRegression
 from torch import nn
 
 from nzc.data.digits import Digits
@@ -169,6 +170,25 @@ def test_weights_of_probabilities_are_those_of_repeated_rows(
 
 
 @parametrize(
+    ("ours", "theirs"),
+    [
+        (TABLES[0], LogisticRegression(C=1, max_iter=1000)),
+        (TABLES[1], RandomForestClassifier(30, min_samples_leaf=3, random_state=0)),
+    ],
+    ids=["linear", "forest"],
+)
+def test_students_of_scikit_learn_predict_the_same_as_tensors(ours: Any, theirs: Any) -> None:
+    """One class has no row."""
+    data, y = clouds(300, 150)
+    known = data.labeled
+    theirs.fit(data.x[known], y[known], np.ones(known.sum()))
+    fitted = ours.fit(replace(data, classes=4), 0, QUIET, "")
+    expected = np.pad(theirs.predict_proba(data.x), ((0, 0), (0, 1)))
+    assert_allclose(fitted.probabilities(data.x), expected, atol=1e-6)
+    assert torch.isfinite(fitted.classifier(torch.from_numpy(data.x))).all()
+
+
+@parametrize(
     ("threshold", "labels"),
     [(None, [0, 0, 0, 1]), (0.3, [0, 0, 1, 1]), (0.6, [0, 0, 0, 0]), ("balanced", [0, 1, 1, 1])],
 )
@@ -242,7 +262,7 @@ def test_odd_data(config: StudentConfig, rows: int, labels: list[int]) -> None:
         assert set(fitted.predict(data.x)) <= set(labels)
 
 
-@parametrize("kind", ["supervised", "vat", "softmatch", "gan_ssl"])
+@parametrize("kind", ["vat", "softmatch", "gan_ssl"])
 def test_a_whole_run(nzc: Nzc, kind: str) -> None:
     cheap = [*TEACHERS, "teachers.count=2", "teachers.epochs=1"]
     cheap += ["aggregator=ground_truth", "queries=100", "student.steps=2", "student.folds=2"]

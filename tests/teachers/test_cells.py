@@ -5,12 +5,12 @@ from pathlib import Path
 
 import numpy as np
 from conftest import parametrize
-from few_labels import QUIET
+from few_labels import QUIET, placed
 from numpy.random import default_rng
 from pytest import raises
 from sklearn.neighbors import KNeighborsClassifier
 
-from nzc.data import UNKNOWN, DataSplits, Embedding, Split, Units
+from nzc.data import UNKNOWN, DataSplits, Units
 from nzc.data.splits import Records
 from nzc.storage.predictions import PredictionStore
 from nzc.teachers.cells import Cells
@@ -24,12 +24,7 @@ def _splits(private: int) -> DataSplits:
     """Rows at random places, with labels of three classes; 40 are public."""
     rng = default_rng(0)
     places = rng.normal(size=(private + 40, 3)).astype(np.float32)
-    parts = [
-        Split(np.zeros((size, 1), np.float32), rng.integers(3, size=size))
-        for size in (private, 40, 2)
-    ]
-    embedding = Embedding(places[:private], places[private:])
-    return DataSplits(*parts, 3, embedding=embedding, asked=ASKED)
+    return placed(places, rng.integers(3, size=private), ASKED, 40, 3)
 
 
 def _counts(splits: DataSplits, tmp_path: Path) -> np.ndarray:
