@@ -48,7 +48,7 @@ def publish_run(
 
     def promise_of(sizes: list[int]) -> Promise:
         teachers = build(run.config, "teachers")
-        return Promise(build_policy(run.config, teachers, lambda: sum(sizes)), sizes)
+        return Promise.of(build_policy(run.config, teachers, lambda: sum(sizes)), sizes)
 
     return published.publish(run, dest, ledger, name, promise_of)
 

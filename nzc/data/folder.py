@@ -31,6 +31,7 @@ from nzc.data.splits import (
 from nzc.saying import say
 from nzc.settings import BelowOne, Count, CountOrZero, checked
 from nzc.storage.files import digest_of
+from nzc.streams import Stream
 from nzc.types import AnyArray, Ints, Shape
 from nzc.validation import InputError
 
@@ -122,7 +123,8 @@ class Folder(Dataset):
                 test = self._labelled("test")
                 private = self._without(files, public + test)
             else:
-                is_private = draw_by_key(_keys(files), self.seed, 2) / 2.0**64 < self.private
+                place = draw_by_key(_keys(files), self.seed, Stream.SPLITS) / 2.0**64
+                is_private = place < self.private
                 test = list(compress(files, ~is_private))
                 private = self._without(list(compress(files, is_private)), public)
         else:

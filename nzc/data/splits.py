@@ -16,6 +16,7 @@ from nzc.data.images import Pixels
 from nzc.data.rows import FileRows, blocks
 from nzc.data.standardizer import Standardizer
 from nzc.saying import say
+from nzc.streams import Stream
 from nzc.types import AnyArray, Bools, Floats, Ints
 from nzc.validation import InputError
 
@@ -322,7 +323,7 @@ def by_share(units: Ints, named: bool, private: float, public: float, seed: int)
         )
     place: AnyArray
     if named and private:
-        place = draw_by_key(units, seed, 2) / 2.0**64
+        place = draw_by_key(units, seed, Stream.SPLITS) / 2.0**64
         end_of_private = private
         end_of_public = private + public
     else:

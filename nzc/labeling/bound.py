@@ -15,7 +15,7 @@ import numpy as np
 
 from nzc.accounting import Cost
 from nzc.accounting.data_dependent import DataDependentBound
-from nzc.accounting.data_independent import FREE, gaussian_cost
+from nzc.accounting.data_independent import FREE, WorstCaseCost, gaussian_cost
 from nzc.accounting.epsilon import DATA_INDEPENDENT, SANITISED
 from nzc.accounting.gaussian import gaussian
 from nzc.accounting.privacy_filter import OPEN, PrivacyFilter, count_filter
@@ -45,6 +45,10 @@ class LabelingPolicy:
     total: float | None = None  # ε of all folders about the same people; None: no limit
     shares: Mapping[str, Share] = field(default_factory=dict)  # individual budgets by group
 
+    def answered(self, queries: int) -> int:
+        """Return how many of so many queries get labels at most."""
+        return queries if self.answers is None else min(queries, self.answers)
+
 
 @dataclass(frozen=True)
 class Round:
@@ -55,39 +59,51 @@ class Round:
     filter: PrivacyFilter = OPEN  # admits the queries that fit into the budget
 
 
+@dataclass(frozen=True)
 class Promise:
-    """The promise of a session with sizes[i] queries in round i, from public facts alone.
+    """What a session promises, from public facts alone. `Promise.of` makes it."""
 
-    InputError: no promise can be kept, or the budget allows not one label.
-    """
+    policy: LabelingPolicy
+    rounds: tuple[Round, ...]
+    plan: Plan | None  # of the sanitised ε; None: it is not published
+    individual: Mapping[str, float] = field(default_factory=dict)  # ε by group, at the δ of `bound`
 
-    def __init__(self, policy: LabelingPolicy, sizes: list[int]) -> None:
-        self.policy = policy
-        first = policy.mechanism.first or policy.mechanism
-        self.alike = len(sizes) == 1 or first == policy.mechanism
-        self.rounds = [Round(size, policy.mechanism) for size in sizes]
-        self.rounds[0] = Round(sizes[0], first)
-        if len(sizes) > 1 and not first.adjacency.everywhere:
-            raise InputError(
-                "rounds",
-                len(sizes),
-                f"must be 1: the cost of {policy.mechanism} counts over one round",
-            )
-        self.plan = self._plan()  # of the sanitised ε; None: it is not published
-        self.bound_cost = FREE if self.plan is None else gaussian_cost(1 / self.plan.noise)
-        self.cost_of_bound = Cost(0, None, (), ((1, self.bound_cost),))
-        self.rounds = self._within_budget()
-        self.individual = self._individual()  # ε of a record by its group, at the δ of `bound`
+    @classmethod
+    def of(cls, policy: LabelingPolicy, sizes: list[int]) -> "Promise":
+        """Return the promise of a session with sizes[i] queries in round i.
+
+        InputError: no promise can be kept, or the budget allows not one label.
+        """
+        rounds = _unlimited(policy, sizes)
+        unlimited = cls(policy, rounds, _plan(policy, rounds))
+        limited = replace(unlimited, rounds=unlimited._within_budget())
+        return replace(limited, individual=limited._by_group())
 
     @property
     def sizes(self) -> list[int]:
         """How many queries each round asks at most."""
         return [planned.size for planned in self.rounds]
 
+    @property
+    def mechanisms(self) -> list[NoisyArgmax]:
+        """The first round's mechanism, and that of all later rounds where it is another."""
+        ends = [self.rounds[0].mechanism, self.rounds[-1].mechanism]
+        return ends[:1] if ends[0] == ends[1] else ends
+
     @cached_property
     def descriptions(self) -> list[str]:
         """The mechanism of each round with the source of its code, as JSON."""
         return [json.dumps(describe(planned.mechanism), sort_keys=True) for planned in self.rounds]
+
+    @cached_property
+    def bound_cost(self) -> WorstCaseCost:
+        """What the release of the sanitised ε costs."""
+        return FREE if self.plan is None else gaussian_cost(1 / self.plan.noise)
+
+    @property
+    def cost_of_bound(self) -> Cost:
+        """The same, to be added to that of labels."""
+        return Cost(0, None, (), ((1, self.bound_cost),))
 
     @property
     def epsilon(self) -> float:
@@ -97,7 +113,7 @@ class Promise:
     @cached_property
     def bound(self) -> tuple[float, float]:
         """ε and δ of all that may be released, whatever the votes; a pure bound has δ = 0."""
-        epsilon, delta = self._price(self.rounds)
+        epsilon, delta = self._price
         if self.policy.budget is not None:
             epsilon = min(epsilon, self.policy.budget)
         return epsilon, delta
@@ -108,73 +124,56 @@ class Promise:
             return self.epsilon
         return sanitised if self.policy.budget is None else min(sanitised, self.epsilon)
 
-    def _plan(self) -> Plan | None:
-        policy = self.policy
-        if policy.bound != SANITISED:
-            return None
-        queries: list[tuple[int, DataDependentBound]] = []
-        for planned in self.rounds:
-            if not planned.mechanism.bounds:
-                raise InputError(
-                    "bound",
-                    SANITISED,
-                    f"must be {DATA_INDEPENDENT}: no paper has a data-dependent bound for "
-                    f"{policy.mechanism}",
-                )
-            queries += [(planned.size, bound) for bound in planned.mechanism.bounds]
-        return policy.plan(queries, policy.delta)
+    @cached_property
+    def _price(self) -> tuple[float, float]:
+        """ε and δ of all that the filters of the rounds admit, whatever the votes."""
+        rounds = self.rounds
+        asked = self._asked()
+        if len(self.mechanisms) == 1:  # then `answers` limits all rounds together, else each alone
+            rounds = rounds[:1]
+            asked = [sum(asked)]
+        cost = self.cost_of_bound
+        for planned, queries in zip(rounds, asked, strict=True):
+            cost += planned.mechanism.promise(queries, self.policy.answered(queries))
+        return cost.published(self.policy.delta)
 
-    def _price(self, rounds: Sequence[Round]) -> tuple[float, float]:
-        """Return ε and δ of all that the filters of these rounds admit, whatever the votes."""
-        policy = self.policy
-        spent = 0.0
+    def _asked(self) -> list[int]:
+        """Return how many queries each round asks at most, whatever the votes."""
         asked = []
-        for planned in rounds:
+        spent = 0.0
+        for planned in self.rounds:
             queries = planned.size
             if planned.mechanism.screen is None:  # then it is known how many are admitted
                 queries = admits_answered(planned.filter, queries, spent)
                 spent += planned.filter.spends(queries, queries)
             asked.append(queries)
-        if self.alike:  # `answers` limits all of them together; else each may have all answers
-            asked = [sum(asked)]
-        cost = self.cost_of_bound
-        for planned, queries in zip(rounds, asked, strict=False):
-            answered = queries if policy.answers is None else min(queries, policy.answers)
-            cost += planned.mechanism.promise(queries, answered)
-        return cost.published(policy.delta)
+        return asked
 
-    def _within_budget(self) -> list[Round]:
+    def _within_budget(self) -> tuple[Round, ...]:
         """Return the rounds with filters that keep the budget, where they would exceed it."""
         budget = self.policy.budget
-        if budget is None or self._price(self.rounds)[0] <= budget:
+        if budget is None or self._price[0] <= budget:
             return self.rounds
-        first = self._filter(self.rounds[0].mechanism)
-        later = first
-        if not self.alike:
-            later = self._filter(self.rounds[-1].mechanism)
-        if first.budget != later.budget:
+        filters = [self._filter(mechanism, budget) for mechanism in self.mechanisms]
+        if filters[0].budget != filters[-1].budget:
             raise InputError(
                 "budget.epsilon", budget, "must be null unless all noise is alike, or Gaussian"
             )
-        rounds = [replace(planned, filter=later) for planned in self.rounds]
-        rounds[0] = replace(rounds[0], filter=first)
-        return rounds
+        later = [replace(planned, filter=filters[-1]) for planned in self.rounds[1:]]
+        return replace(self.rounds[0], filter=filters[0]), *later
 
-    def _filter(self, mechanism: NoisyArgmax) -> PrivacyFilter:
+    def _filter(self, mechanism: NoisyArgmax, budget: float) -> PrivacyFilter:
         """Return the filter of the budget. InputError: it admits no query."""
         policy = self.policy
-        assert policy.budget is not None
         queries = sum(self.sizes)
 
         def price(count: int) -> float:
             return mechanism.promise(count, count).published(policy.delta)[0]
 
-        if mechanism.screen is None and self.alike and self.plan is None:
-            if policy.answers is not None:
-                queries = min(queries, policy.answers)
-            privacy_filter = count_filter(price, policy.budget, queries)
+        if mechanism.screen is None and len(self.mechanisms) == 1 and self.plan is None:
+            privacy_filter = count_filter(price, budget, policy.answered(queries))
         else:
-            privacy_filter = mechanism.filter(policy.budget, policy.delta, queries, self.bound_cost)
+            privacy_filter = mechanism.filter(budget, policy.delta, queries, self.bound_cost)
         if admits_answered(privacy_filter, 1):
             return privacy_filter
         least = price(1)
@@ -184,9 +183,9 @@ class Promise:
                 f"must be at least {least:.6g}, which {policy.mechanism} costs at "
                 f"delta={policy.delta:g}"
             )
-        raise InputError("budget.epsilon", policy.budget, allowed)
+        raise InputError("budget.epsilon", budget, allowed)
 
-    def _individual(self) -> dict[str, float]:
+    def _by_group(self) -> dict[str, float]:
         """Return the ε of each group. InputError: one exceeds what the group allows."""
         epsilons = {}
         for name, share in self.policy.shares.items():
@@ -209,16 +208,43 @@ class Promise:
             replace(planned, mechanism=planned.mechanism.between(share.adjacency))
             for planned in self.rounds
         ]
-        epsilon = self._price(of_group)[0]
+        epsilon = replace(self, rounds=tuple(of_group))._price[0]
         limit = self.rounds[0].filter
-        first = self.rounds[0].mechanism
-        last = self.rounds[-1].mechanism
-        screened = first.screen is not None or last.screen is not None
-        if limit != OPEN and screened and _is_gaussian(first) and _is_gaussian(last):
+        screened = any(mechanism.screen is not None for mechanism in self.mechanisms)
+        if limit != OPEN and screened and all(map(_is_gaussian, self.mechanisms)):
             # The filter keeps Σμ² of the largest weight.
             mu = float(np.sqrt(limit.budget)) * share.weight / largest
             epsilon = min(epsilon, gaussian(mu, self.policy.delta))
         return epsilon
+
+
+def _unlimited(policy: LabelingPolicy, sizes: list[int]) -> tuple[Round, ...]:
+    """Return the rounds without a budget: the first mechanism, then the usual one."""
+    mechanism = policy.mechanism
+    first = mechanism.first or mechanism
+    if len(sizes) > 1 and not first.adjacency.everywhere:
+        raise InputError(
+            "rounds", len(sizes), f"must be 1: the cost of {mechanism} counts over one round"
+        )
+    later = [Round(size, mechanism) for size in sizes[1:]]
+    return Round(sizes[0], first), *later
+
+
+def _plan(policy: LabelingPolicy, rounds: Sequence[Round]) -> Plan | None:
+    """Return the plan of the sanitised ε; None: it is not published."""
+    if policy.bound != SANITISED:
+        return None
+    queries: list[tuple[int, DataDependentBound]] = []
+    for planned in rounds:
+        if not planned.mechanism.bounds:
+            raise InputError(
+                "bound",
+                SANITISED,
+                f"must be {DATA_INDEPENDENT}: no paper has a data-dependent bound for "
+                f"{policy.mechanism}",
+            )
+        queries += [(planned.size, bound) for bound in planned.mechanism.bounds]
+    return policy.plan(queries, policy.delta)
 
 
 def admits_answered(privacy_filter: PrivacyFilter, queries: int, spent: float = 0.0) -> int:

@@ -39,6 +39,7 @@ from nzc.labeling.run_ledger import RunLedger, question
 from nzc.labeling.smoothing import NoisyTotals, expected_records, smooth
 from nzc.labeling.sums import LinearModel, PublicRows, ReleasedCounts, ReleasedMoments, fit
 from nzc.mechanisms import ABSTAIN, UNIT, NoisySums, OwnLabels
+from nzc.streams import Stream
 from nzc.teachers import VoteHistograms
 from nzc.teachers.sums import COUNTS_SHARE, PrivateSums
 from nzc.types import AnyArray, Bools, Floats, Ints
@@ -136,7 +137,7 @@ class LabelingSession:
         places, student_probs  places and class probabilities of the pool, [pool, ...]
         """
         left = np.setdiff1d(np.arange(len(self.released)), self.rows)
-        rng = np.random.default_rng([self.policy.seed, 4, len(self.rounds)])
+        rng = np.random.default_rng([self.policy.seed, Stream.ROWS, len(self.rounds)])
         return self.policy.selection.choose(left, self.planned.size, student_probs, rng, places)
 
     def coins(self, rows: Ints) -> AnyArray | None:
@@ -147,7 +148,7 @@ class LabelingSession:
         if self.planned.mechanism.adjacency.probability == 1:
             return None
         key, _ = self.ledger.draw(
-            [8, len(self.rounds)],
+            [Stream.SAMPLES, len(self.rounds)],
             self._key(rows, "samples"),
             lambda rng: rng.integers(2**64, size=4, dtype=np.uint64),
         )
@@ -186,7 +187,7 @@ class LabelingSession:
 
         counts = sums.class_counts()
         noisy, nonce = self.ledger.draw(
-            [2, 0],
+            [Stream.NOISE, 0],
             self._key(rows, counts),
             lambda rng: mechanism.release(counts, rng, share=COUNTS_SHARE),
         )
@@ -196,7 +197,7 @@ class LabelingSession:
         rest = 1 - COUNTS_SHARE
         key = self._key(rows, noisy, nonce, matrix)
         noisy, nonce = self.ledger.draw(
-            [2, 1], key, lambda rng: mechanism.release(matrix, rng, share=rest)
+            [Stream.NOISE, 1], key, lambda rng: mechanism.release(matrix, rng, share=rest)
         )
         moments = ReleasedMoments.of(noisy, noise_std / rest**0.5, released, sums.labels_only)
         model = fit(public, released, moments, self.policy.seed)
@@ -225,7 +226,7 @@ class LabelingSession:
         mechanism = self.planned.mechanism
         key = self._key(queries.rows, queries.votes, queries.student_probs)
         released, nonce = self.ledger.draw(
-            [2, len(self.rounds)],
+            [Stream.NOISE, len(self.rounds)],
             key,
             lambda rng: mechanism.release(queries.votes, rng, queries.student_probs),
         )
@@ -430,7 +431,7 @@ class LabelingSession:
         delta = self.policy.delta
         key = question(plan, delta, [past.key for past in self.rounds])
         drawn, nonce = self.ledger.draw(
-            [3], key, lambda rng: np.array([cost.sanitised(delta, rng, plan)])
+            [Stream.BOUND], key, lambda rng: np.array([cost.sanitised(delta, rng, plan)])
         )
         self.ledger.add(
             question(key, drawn, nonce),
@@ -458,15 +459,13 @@ class LabelingSession:
                 queries += len(past.rows)
             elif not queries:  # it came before
                 spent += past.spent
-        if policy.answers is not None:
-            queries = min(queries, policy.answers)
         # It answers all queries, so the budget admits fewer of them than in a run with a screen.
-        queries = admits_answered(dearest.filter, queries, spent)
+        queries = admits_answered(dearest.filter, policy.answered(queries), spent)
         return dearest.mechanism.audit(
             self.voters,
             self.classes,
             queries,
             policy.audit_trials,
             policy.delta,
-            np.random.default_rng([policy.seed, 3]),
+            np.random.default_rng([policy.seed, Stream.AUDIT]),
         )

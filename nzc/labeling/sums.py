@@ -13,6 +13,7 @@ from functools import cached_property
 import numpy as np
 from scipy.special import softmax
 
+from nzc.streams import Stream
 from nzc.teachers.sums import PrivateSums, code_reach, counts_reach, members_of, scale_of
 from nzc.types import Floats, Ints
 
@@ -128,7 +129,7 @@ def fit(
         if np.abs(probs - before).mean() < _STILL:
             break
         if public.persons is not None:
-            rng = np.random.default_rng([seed, 5])
+            rng = np.random.default_rng([seed, Stream.PERSONS])
             kept = shares_kept(public.features, public.persons, probs, counts.code, rng)
         varying = equation.varying(probs * kept)
         equation.widen(model, probs, varying)

@@ -28,6 +28,7 @@ from nzc.networks import outputs
 from nzc.representation import Placement
 from nzc.representation.bounded import shortened
 from nzc.runs.checks import PreparedRun
+from nzc.streams import Stream
 from nzc.students import FittedStudent
 from nzc.students.linear import LinearNetwork
 from nzc.teachers import Teachers
@@ -135,7 +136,7 @@ def _charged(run: PreparedRun, learner: DPSGD, x: Floats) -> Floats:
     # Privacy boundary: private records become public weights, which are charged before anyone sees
     # them.
     weights, nonce = ledger.draw(
-        [7], asked, lambda rng: learner.learn(x, y, groups, splits.classes, rng)
+        [Stream.BASELINE], asked, lambda rng: learner.learn(x, y, groups, splits.classes, rng)
     )
     ledger.add(
         question(asked, weights, nonce),

@@ -6,7 +6,7 @@ import numpy as np
 
 from nzc.data import UNKNOWN, Dataset, DataSplits
 from nzc.data.cache import load
-from nzc.labeling.bound import LabelingPolicy, Promise
+from nzc.labeling.bound import LabelingPolicy, Promise, admits_answered
 from nzc.labeling.group_budgets import total_weight, weigh
 from nzc.labeling.query_selection import REPRESENTATIVE
 from nzc.labeling.release import LabelingSession
@@ -225,7 +225,7 @@ def _session(parts: RunComponents, splits: DataSplits, shape: VoteShape) -> Labe
         raise InputError(
             "rounds", len(sizes), "must be 1 where teachers label asked rows only (teachers.label)"
         )
-    promise = Promise(policy, sizes)
+    promise = Promise.of(policy, sizes)
     ledger = RunLedger(
         parts.store.ledger,
         teachers.private_digest(splits),
@@ -303,9 +303,8 @@ def _doubts(session: LabelingSession, shape: VoteShape, splits: DataSplits) -> l
 
     labels = answered * asked
     limit = None
-    privacy_filter = promise.rounds[0].filter
-    if privacy_filter is not None and mechanism.screen is None:  # else noise decides their number
-        labels = float(privacy_filter.admit(np.ones(asked, dtype=bool)).sum())
+    if mechanism.screen is None:  # else noise decides their number
+        labels = float(admits_answered(promise.rounds[0].filter, asked))
         if labels < asked:
             limit = policy.budget
     records = splits.unit_count or None

@@ -9,6 +9,7 @@ from dataclasses import replace
 import numpy as np
 
 from nzc.mechanisms import ABSTAIN
+from nzc.streams import Stream
 from nzc.students.base import FittedStudent, StudentData
 from nzc.types import Floats
 
@@ -21,7 +22,7 @@ def clean_labels(
     Each of the `folds`, which are made class by class, is predicted by a student that learns from
     all other rows, by learn(data, name=…).
     """
-    rows = np.random.default_rng([seed, 5]).permutation(np.flatnonzero(data.labeled))
+    rows = np.random.default_rng([seed, Stream.FOLDS]).permutation(np.flatnonzero(data.labeled))
     rows = rows[np.argsort(data.labels[rows], kind="stable")]
     labels = data.labels.copy()
     for fold in range(min(folds, len(rows))):

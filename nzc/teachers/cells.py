@@ -10,6 +10,7 @@ from nzc.data.splits import Records
 from nzc.mechanisms import OwnCells, OwnLabels
 from nzc.settings import Count, CountOrZero
 from nzc.storage.predictions import PredictionStore
+from nzc.streams import Stream
 from nzc.teachers.base import Teachers, VoteShape
 from nzc.training.trainer import TrainerSettings
 from nzc.types import AnyArray, Floats, Ints
@@ -53,7 +54,8 @@ class Cells(Teachers):
         names, first, sizes = np.unique(
             np.sort(splits.units.groups), return_index=True, return_counts=True
         )
-        start = (draw_by_key(names, self.seed, 6) % sizes.astype(np.uint64)).astype(np.int64)
+        draws = draw_by_key(names, self.seed, Stream.GROUPS)
+        start = (draws % sizes.astype(np.uint64)).astype(np.int64)
         numbers = np.arange(self.per_group)
         places = (start[:, None] + numbers) % sizes[:, None]  # [groups, per_group], in the group
         rows = np.argsort(splits.units.groups, kind="stable")[first[:, None] + places]

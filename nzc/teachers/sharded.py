@@ -15,6 +15,7 @@ from nzc.networks import Network
 from nzc.settings import Count, CountOrZero
 from nzc.storage.fingerprint import describe, source_digest
 from nzc.storage.predictions import PredictionStore, load, save
+from nzc.streams import Stream
 from nzc.teachers.base import Teachers, VoteHistograms, VoteShape
 from nzc.training.optimizer import OptimizerSettings
 from nzc.training.trainer import TrainerSettings
@@ -42,7 +43,7 @@ class ShardedTeachers(Teachers):
     #: number of teachers.
     not_in_key: ClassVar[tuple[str, ...]] = ("parallel", "label", "records")
     #: The modules whose code every prediction depends on.
-    code: ClassVar[tuple[str, ...]] = (__name__, "nzc.data.hashing")
+    code: ClassVar[tuple[str, ...]] = (__name__, "nzc.data.hashing", "nzc.streams")
 
     @property
     def labels_asked_only(self) -> bool:  # type: ignore[override]
@@ -184,15 +185,15 @@ def partition(
     are the first of a larger one, and shards overlap.
     """
     if names is None:
-        order = np.random.default_rng([seed, 1]).permutation(rows)
+        order = np.random.default_rng([seed, Stream.SHARDS]).permutation(rows)
         return [np.sort(order[teacher::count]) for teacher in range(count)]
     if weights is None:
         weights = np.ones_like(names)
     copies = [np.arange(rows)]
-    draws = [draw_by_key(names, seed, 1)]
+    draws = [draw_by_key(names, seed, Stream.SHARDS)]
     for copy in range(1, int(weights.max())):
         copies.append(np.flatnonzero(weights > copy))
-        draws.append(draw_by_key(names[copies[-1]], seed, 1, copy))
+        draws.append(draw_by_key(names[copies[-1]], seed, Stream.SHARDS, copy))
     dealt = np.concatenate(copies)
     teacher = (np.concatenate(draws) % np.uint64(count)).astype(np.int64)
     order = np.lexsort((names[dealt], teacher))

@@ -34,7 +34,7 @@ def _promised(*words: str, sizes: tuple[int, ...] = (QUERIES,)) -> tuple[DictCon
     ask.
     """
     cfg = compose_run([*SETTINGS, "teachers.path=votes.npy", *words])
-    promise = Promise(build_policy(cfg, build(cfg, "teachers"), lambda: 40), [*sizes])
+    promise = Promise.of(build_policy(cfg, build(cfg, "teachers"), lambda: 40), [*sizes])
     return cfg.aggregator, promise.epsilon
 
 

@@ -85,7 +85,7 @@ Laws = list[tuple[NoisyArgmax, bool]]
 def _session(run: Run) -> LabelingSession:
     rules = {"delta": DELTA, "answers": run.answers, "bound": run.bound}
     policy = policy_of(run.mechanism, run.budget, **rules)
-    return LabelingSession(Promise(policy, run.sizes), POOL, ledger_of(policy))
+    return LabelingSession(Promise.of(policy, run.sizes), POOL, ledger_of(policy))
 
 
 def _histograms(first: np.ndarray) -> np.ndarray:

@@ -87,7 +87,7 @@ def test_a_smaller_group_pays_for_what_may_be_asked(budget: float) -> None:
     """Also where the budget is larger than the cost of all queries."""
     groups = shares({"careful": budget / 4, "open": budget}, Adjacency())
     mechanism = library.Confident(200, 150, 40).between(groups["open"].adjacency)
-    promise = Promise(policy_of(mechanism, budget, delta=DELTA, shares=groups), [100])
+    promise = Promise.of(policy_of(mechanism, budget, delta=DELTA, shares=groups), [100])
     alone = mechanism.between(groups["careful"].adjacency).worst_case_epsilon(100, DELTA)
     assert promise.individual["open"] == promise.epsilon
     assert 0 < promise.individual["careful"] <= min(alone, budget / 4)

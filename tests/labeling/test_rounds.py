@@ -104,7 +104,7 @@ def _session(
     public: np.ndarray | None = None,
     **about: str,
 ) -> LabelingSession:
-    return LabelingSession(Promise(policy, sizes), rows, ledger_of(policy, **about), public)
+    return LabelingSession(Promise.of(policy, sizes), rows, ledger_of(policy, **about), public)
 
 
 def _votes() -> VoteHistograms:
@@ -207,7 +207,7 @@ def test_no_promise_is_made_that_cannot_be_kept(
     mechanism: NoisyArgmax, budget: float | None, message: str
 ) -> None:
     with raises(InputError, match=message):
-        Promise(policy_of(mechanism, budget), [20, 20])
+        Promise.of(policy_of(mechanism, budget), [20, 20])
 
 
 def test_a_sanitised_epsilon_is_shared_by_runs_that_released_the_same() -> None:
