@@ -172,7 +172,7 @@ def test_weights_of_probabilities_are_those_of_repeated_rows(
 @parametrize(
     ("ours", "theirs"),
     [
-        (TABLES[0], LogisticRegression(C=1, max_iter=1000)),
+        (replace(TABLES[0], strength=10), LogisticRegression(C=0.1, max_iter=1000)),
         (TABLES[1], RandomForestClassifier(30, min_samples_leaf=3, random_state=0)),
     ],
     ids=["linear", "forest"],
