@@ -13,6 +13,7 @@ import json
 import re
 import shlex
 import shutil
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
@@ -453,7 +454,10 @@ def run(nzc: Nzc, command: Command, monkeypatch: MonkeyPatch) -> Run:
     """
     # Times are not private, and differ between any two runs.
     begun = SimpleNamespace(now=lambda _: datetime(2026, 1, 1, tzinfo=UTC))
-    stopped = SimpleNamespace(perf_counter=lambda: 0.0, time=lambda: 0.0)
+    stopped = SimpleNamespace(**vars(time))
+    for name in ("perf_counter", "time", "clock_gettime"):
+        setattr(stopped, name, lambda *_: 0.0)
+    monkeypatch.setattr("nzc.app.job.time", stopped)
     monkeypatch.setattr("nzc.labeling.ledger.datetime", begun)
     monkeypatch.setattr("nzc.runs.pipeline.time", stopped)
     monkeypatch.setattr("nzc.runs.result.time", stopped)
