@@ -66,7 +66,7 @@ class Promise:
     policy: LabelingPolicy
     rounds: tuple[Round, ...]
     plan: Plan | None  # of the sanitised ε; None: it is not published
-    individual: Mapping[str, float] = field(default_factory=dict)  # ε by group, at the δ of `bound`
+    individual: dict[str, float] = field(default_factory=dict)  # ε by group, at the δ of `bound`
 
     @classmethod
     def of(cls, policy: LabelingPolicy, sizes: list[int]) -> "Promise":
@@ -74,7 +74,14 @@ class Promise:
 
         InputError: no promise can be kept, or the budget allows not one label.
         """
-        rounds = _unlimited(policy, sizes)
+        mechanism = policy.mechanism
+        first = mechanism.first or mechanism
+        if len(sizes) > 1 and not first.adjacency.everywhere:
+            raise InputError(
+                "rounds", len(sizes), f"must be 1: the cost of {mechanism} counts over one round"
+            )
+        later = [Round(size, mechanism) for size in sizes[1:]]
+        rounds = (Round(sizes[0], first), *later)
         unlimited = cls(policy, rounds, _plan(policy, rounds))
         limited = replace(unlimited, rounds=unlimited._within_budget())
         return replace(limited, individual=limited._by_group())
@@ -85,10 +92,10 @@ class Promise:
         return [planned.size for planned in self.rounds]
 
     @property
-    def mechanisms(self) -> list[NoisyArgmax]:
-        """The first round's mechanism, and that of all later rounds where it is another."""
-        ends = [self.rounds[0].mechanism, self.rounds[-1].mechanism]
-        return ends[:1] if ends[0] == ends[1] else ends
+    def distinct(self) -> tuple[Round, ...]:
+        """The first round alone where all have its mechanism, else all rounds."""
+        alike = self.rounds[0].mechanism == self.rounds[-1].mechanism
+        return self.rounds[:1] if alike else self.rounds
 
     @cached_property
     def descriptions(self) -> list[str]:
@@ -127,13 +134,11 @@ class Promise:
     @cached_property
     def _price(self) -> tuple[float, float]:
         """ε and δ of all that the filters of the rounds admit, whatever the votes."""
-        rounds = self.rounds
         asked = self._asked()
-        if len(self.mechanisms) == 1:  # then `answers` limits all rounds together, else each alone
-            rounds = rounds[:1]
+        if len(self.distinct) == 1:  # then `answers` limits all rounds together, else each alone
             asked = [sum(asked)]
         cost = self.cost_of_bound
-        for planned, queries in zip(rounds, asked, strict=True):
+        for planned, queries in zip(self.distinct, asked, strict=True):
             cost += planned.mechanism.promise(queries, self.policy.answered(queries))
         return cost.published(self.policy.delta)
 
@@ -154,7 +159,7 @@ class Promise:
         budget = self.policy.budget
         if budget is None or self._price[0] <= budget:
             return self.rounds
-        filters = [self._filter(mechanism, budget) for mechanism in self.mechanisms]
+        filters = [self._filter(planned.mechanism, budget) for planned in self.distinct]
         if filters[0].budget != filters[-1].budget:
             raise InputError(
                 "budget.epsilon", budget, "must be null unless all noise is alike, or Gaussian"
@@ -170,7 +175,7 @@ class Promise:
         def price(count: int) -> float:
             return mechanism.promise(count, count).published(policy.delta)[0]
 
-        if mechanism.screen is None and len(self.mechanisms) == 1 and self.plan is None:
+        if mechanism.screen is None and len(self.distinct) == 1 and self.plan is None:
             privacy_filter = count_filter(price, budget, policy.answered(queries))
         else:
             privacy_filter = mechanism.filter(budget, policy.delta, queries, self.bound_cost)
@@ -210,24 +215,13 @@ class Promise:
         ]
         epsilon = replace(self, rounds=tuple(of_group))._price[0]
         limit = self.rounds[0].filter
-        screened = any(mechanism.screen is not None for mechanism in self.mechanisms)
-        if limit != OPEN and screened and all(map(_is_gaussian, self.mechanisms)):
+        mechanisms = [planned.mechanism for planned in self.distinct]
+        screened = any(mechanism.screen is not None for mechanism in mechanisms)
+        if limit != OPEN and screened and all(map(_is_gaussian, mechanisms)):
             # The filter keeps Σμ² of the largest weight.
             mu = float(np.sqrt(limit.budget)) * share.weight / largest
             epsilon = min(epsilon, gaussian(mu, self.policy.delta))
         return epsilon
-
-
-def _unlimited(policy: LabelingPolicy, sizes: list[int]) -> tuple[Round, ...]:
-    """Return the rounds without a budget: the first mechanism, then the usual one."""
-    mechanism = policy.mechanism
-    first = mechanism.first or mechanism
-    if len(sizes) > 1 and not first.adjacency.everywhere:
-        raise InputError(
-            "rounds", len(sizes), f"must be 1: the cost of {mechanism} counts over one round"
-        )
-    later = [Round(size, mechanism) for size in sizes[1:]]
-    return Round(sizes[0], first), *later
 
 
 def _plan(policy: LabelingPolicy, rounds: Sequence[Round]) -> Plan | None:

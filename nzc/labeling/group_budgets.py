@@ -78,30 +78,31 @@ def weigh(splits: DataSplits, groups: Mapping[str, Share], taken: bool) -> DataS
         raise InputError(
             "budget.groups", given, "must be null with these teachers, and with a baseline"
         )
-    if splits.units.budgets is None and not groups:
-        return splits
-    if splits.units.budgets is None:
+    units = splits.units
+    if units.budgets is None:
+        if not groups:
+            return splits
         raise InputError(
             "budget.groups",
             given,
             "must be null where records have no group (`budget` of npz or a table)",
         )
-    unknown = int((~np.isin(splits.units.budgets.astype(str), [*groups])).sum())
+    unknown = int((~np.isin(units.budgets.astype(str), [*groups])).sum())
     if unknown:
         raise InputError(
             "budget.groups",
             given,
             f"must give the ε of every record's group; {unknown:,} have another",
         )
-    own = np.array([groups[name].weight for name in splits.units.budgets])
-    if splits.units.groups is not None:
+    own = np.array([groups[name].weight for name in units.budgets])
+    if units.groups is not None:
         from pandas import Series  # takes half a second to import
 
-        own = Series(own).groupby(splits.units.groups).transform("min").to_numpy()
-    keys = splits.units.keys
-    if splits.units.names is None:
+        own = Series(own).groupby(units.groups).transform("min").to_numpy()
+    keys = units.keys
+    if units.names is None:
         keys = keys_of(np.arange(len(own)))
-    return replace(splits, units=replace(splits.units, weights=own, keys=keys))
+    return replace(splits, units=replace(units, weights=own, keys=keys))
 
 
 def total_weight(

@@ -235,7 +235,7 @@ class Ledger:
 
         Its draws are deleted: a later run draws anew, which is a release.
         """
-        row = (run, dataset, now(), json.dumps(dict(facts), sort_keys=True))
+        row = (run, dataset, now(), json.dumps(facts, sort_keys=True))
         with self.transaction() as connection:
             connection.execute("INSERT OR IGNORE INTO runs VALUES (?, ?, ?, ?)", row)
             connection.executemany(

@@ -111,7 +111,7 @@ class QuerySelection:
 
 def _entropy(probs: Floats) -> Floats:
     probs = np.maximum(probs, 1e-300)
-    return np.asarray(-(probs * np.log(probs)).sum(axis=1))
+    return -(probs * np.log(probs)).sum(axis=1)
 
 
 def _middles(places: Floats, count: int, rng: Generator, weights: Floats | None) -> Ints:

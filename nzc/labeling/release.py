@@ -24,7 +24,7 @@ budget, plan), the order ask, charge, learn, or that an unfinished run draws its
 """
 
 from dataclasses import dataclass, replace
-from functools import reduce
+from functools import partial, reduce
 from operator import add
 
 import numpy as np
@@ -189,7 +189,7 @@ class LabelingSession:
         noisy, nonce = self.ledger.draw(
             [Stream.NOISE, 0],
             self._key(rows, counts),
-            lambda rng: mechanism.release(counts, rng, share=COUNTS_SHARE),
+            partial(mechanism.release, counts, share=COUNTS_SHARE),
         )
         released = ReleasedCounts.of(noisy, noise_std / COUNTS_SHARE**0.5, sums)
 
@@ -197,7 +197,7 @@ class LabelingSession:
         rest = 1 - COUNTS_SHARE
         key = self._key(rows, noisy, nonce, matrix)
         noisy, nonce = self.ledger.draw(
-            [Stream.NOISE, 1], key, lambda rng: mechanism.release(matrix, rng, share=rest)
+            [Stream.NOISE, 1], key, partial(mechanism.release, matrix, share=rest)
         )
         moments = ReleasedMoments.of(noisy, noise_std / rest**0.5, released, sums.labels_only)
         model = fit(public, released, moments, self.policy.seed)

@@ -62,7 +62,7 @@ class NoisyTotals:
         apart = self.counts.sum(axis=0) / total - 1 / classes
         by_noise = cells * (self.noise_std / total) ** 2
         trust = max(0.0, 1 - 2 * classes * by_noise / max((apart**2).sum(), 1e-300))
-        return np.asarray(_to_simplex((1 / classes + trust * apart)[None])[0])
+        return _to_simplex((1 / classes + trust * apart)[None])[0]
 
 
 @dataclass(frozen=True, repr=False)
@@ -93,7 +93,7 @@ def expected_records(places: Floats, rows: Ints, records: float) -> Floats:
     rows says so.
     """
     sizes = np.bincount(nearest(places, places[rows]), minlength=len(rows))
-    return np.asarray(records * sizes / len(places))
+    return records * sizes / len(places)
 
 
 def smooth(places: Floats, rows: Ints, totals: NoisyTotals, mix: float = 0.0) -> Floats:
@@ -134,7 +134,7 @@ def _distances(places: Floats, centers: Ints) -> Floats:
     """Return squared distances to the centers, [public rows, centers]; 1 is a usual one."""
     lengths = (places**2).sum(axis=1)
     squares = lengths[:, None] + lengths[centers] - 2 * places @ places[centers].T
-    return np.asarray(np.maximum(squares, 0) / max(2 * places.var(axis=0).sum(), 1e-12))
+    return np.maximum(squares, 0) / max(2 * places.var(axis=0).sum(), 1e-12)
 
 
 def _kernels(
@@ -194,7 +194,7 @@ def _probabilities(
     """
     variance = np.maximum(variance, 1e-6)[:, None]
     one = softmax(np.log(np.maximum(prior, 1e-6)) + mean / variance - prior / total, axis=1)
-    return np.asarray((1 - mix) * one + mix * _to_simplex(mean))
+    return (1 - mix) * one + mix * _to_simplex(mean)
 
 
 def _to_simplex(scores: Floats) -> Floats:
@@ -203,4 +203,4 @@ def _to_simplex(scores: Floats) -> Floats:
     excess = (np.cumsum(falling, axis=1) - 1) / np.arange(1, scores.shape[1] + 1)
     last = (falling > excess).sum(axis=1, keepdims=True) - 1
     shares = np.maximum(scores - np.take_along_axis(excess, last, axis=1), 0)
-    return np.asarray(shares / shares.sum(axis=1, keepdims=True))
+    return shares / shares.sum(axis=1, keepdims=True)

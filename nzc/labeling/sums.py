@@ -109,7 +109,7 @@ class LinearModel:
 
     def probabilities(self, features: Floats) -> Floats:
         """Return class probabilities [rows, classes]."""
-        return np.asarray(softmax(features @ self.weights + self.bias, axis=1))
+        return softmax(features @ self.weights + self.bias, axis=1)
 
 
 def fit(
@@ -188,7 +188,7 @@ class _Equation:
         """Return the variance of public rows' vectors at class probabilities, alike."""
         vectors = probs @ self.counts.code
         means = self.rows.T @ vectors / len(vectors)
-        return np.asarray((self.rows**2).T @ vectors**2 / len(vectors) - means**2)
+        return (self.rows**2).T @ vectors**2 / len(vectors) - means**2
 
     def solve(self, kept: Floats, varying: Floats, start: LinearModel | None = None) -> LinearModel:
         """Return the model.
@@ -277,4 +277,4 @@ def shares_kept(
 def contrasts(classes: int) -> Floats:
     """Return an orthonormal basis [classes, classes − 1] of all that adds to 0 over the classes."""
     basis, _ = np.linalg.qr(np.eye(classes) - 1 / classes)
-    return np.asarray(basis[:, :-1])
+    return basis[:, :-1]

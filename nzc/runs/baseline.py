@@ -90,7 +90,7 @@ def gradients(x: Floats, y: Ints, groups: Ints | None, weights: Floats) -> Float
     norms = np.linalg.norm(x, axis=1) * np.linalg.norm(error, axis=1)
     keys = np.arange(len(y)) if groups is None else groups
     _, group, sizes = np.unique(keys, return_inverse=True, return_counts=True)
-    return np.asarray(x.T @ (error / (np.maximum(1, norms) * sizes[group])[:, None]))
+    return x.T @ (error / (np.maximum(1, norms) * sizes[group])[:, None])
 
 
 def learn(run: PreparedRun) -> tuple[FittedStudent, Epsilon, Tree]:

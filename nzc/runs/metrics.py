@@ -40,7 +40,7 @@ class Answers:
     def recall(self) -> Floats:
         """The share of its rows that the student recognises, of each class, [classes]."""
         right = np.bincount(self.truth[self.truth == self.predicted], minlength=len(self.counts))
-        return np.asarray(right / np.maximum(self.counts, 1))
+        return right / np.maximum(self.counts, 1)
 
     def ranked(self, score: str) -> float | None:
         """Return a score of scikit-learn's of each class against the rest, in the mean.

@@ -60,7 +60,7 @@ class StudentData:
         shrinkage = 1.0
         if len(p) > 1 and error < distance:
             shrinkage = error / distance
-        return np.asarray(shrinkage * uniform + (1 - shrinkage) * observed)
+        return shrinkage * uniform + (1 - shrinkage) * observed
 
     def weights(self, balance: float) -> Floats:
         """How often each labeled row is drawn, [labeled rows], 1 in the mean.
@@ -71,7 +71,7 @@ class StudentData:
         """
         p = self.probabilities
         weights = (p @ (np.sqrt(self.shares) / p.mean(axis=0).clip(1e-12))) ** balance
-        return np.asarray(weights / weights.mean())
+        return weights / weights.mean()
 
 
 @dataclass(frozen=True)
@@ -97,7 +97,7 @@ class FittedStudent:
         """Return the labels [rows] at class probabilities [rows, classes]."""
         if self.weights is not None:
             probabilities = probabilities * self.weights
-        return np.asarray(probabilities.argmax(axis=1))
+        return probabilities.argmax(axis=1)
 
 
 def _check_threshold(key: str, value: object) -> None:
