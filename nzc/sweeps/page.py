@@ -32,7 +32,7 @@ def write_page(sweep: Sweep) -> Path:
     images = {}
     for figure in sweep.spec.figures:
         path = sweep.folder / FIGURES / f"{figure.name}.svg"
-        if path.is_file():
+        if path.is_file() and len(sweep.done):
             caption = caption_of(figure, shown_jobs(figure, sweep.done))
             images[caption] = b64encode(path.read_bytes()).decode()
     template = Template(
