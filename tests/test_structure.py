@@ -1,6 +1,7 @@
 """The shape of nzc: no file imports itself by way of others; its density and its size."""
 
 import ast
+import re
 from collections import Counter
 from collections.abc import Iterator
 from graphlib import TopologicalSorter
@@ -41,6 +42,10 @@ def test_how_large_the_code_is() -> None:
     tests = [ast.parse(path.read_bytes()) for path in (HOME.parent / "tests").rglob("*.py")]
     assert len(NODES) <= 1000 * SIZES["nzc"]
     assert sum(1 for tree in tests for _ in ast.walk(tree)) <= 1000 * SIZES["tests"]
+
+
+def test_only_a_named_stream_divides_a_seed() -> None:
+    assert not re.findall(r"seed, \d|draw\(\s*\[\d", "".join(TEXTS.values()))
 
 
 def _kinds(node: ast.AST) -> Iterator[str]:

@@ -119,7 +119,7 @@ def _teach(estimator: Any, x: AnyArray, y: Ints, public: AnyArray, seed: int, te
             type(estimator).__name__,
             f"must be able to learn from the {len(y)} records of teacher {teacher} ({why})",
         ) from error
-    return np.asarray(classes[predicted.reshape(-1)])
+    return classes[predicted.reshape(-1)]
 
 
 def _in_file(path: Path, array: AnyArray) -> AnyArray:

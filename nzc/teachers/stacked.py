@@ -48,7 +48,7 @@ class Stacked:
         if probe.device.type != "cuda":
             return 32
         free = torch.cuda.mem_get_info(probe.device)[0]
-        return int(max(1, min(teachers, free // 2 // _footprint(probe))))
+        return max(1, min(teachers, free // 2 // _footprint(probe)))
 
     def train_pass(self) -> None:
         """Train one pass of every teacher over its shard."""
