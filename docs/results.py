@@ -54,7 +54,7 @@ from nzc.runs.formatting import is_share, number, percent, short_range, some
 from nzc.runs.layout import FIGURES, RESULT, as_typed, read_overrides
 from nzc.runs.quantities import NOBODY, protects_nobody
 from nzc.runs.result import result_keys, versions
-from nzc.sweeps.figures import caption_of, plot, shown_jobs
+from nzc.sweeps.figures import caption_of, plot, points_of
 from nzc.sweeps.spec import SweepFigure, spec_of
 from nzc.sweeps.table import NOTHING, Sweep, cell
 from nzc.validation import InputError, from_pydantic
@@ -456,7 +456,9 @@ def caption(picture: str) -> str | None:
 def _caption_of(figure: SweepFigure, runs: DataFrame) -> str | None:
     if "dataset" not in runs:
         return None
-    return caption_of(figure, runs if figure.curve else shown_jobs(figure, runs))
+    # Evidence has no curves, but a line of each run.
+    points = runs.assign(line=runs["name"]) if figure.curve else points_of(figure, runs)
+    return caption_of(figure, runs, points)
 
 
 def made(page: str) -> str:

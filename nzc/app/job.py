@@ -148,9 +148,8 @@ def run_command(cfg: DictConfig) -> None:
 
 def _age() -> float:
     """Return how many seconds ago this process began."""
-    since_boot = (
-        psutil.Process().create_time() - psutil.boot_time()
-    )  # each is off by up to a second
+    # Both are off by the same part of a second.
+    since_boot = psutil.Process().create_time() - psutil.boot_time()
     return time.clock_gettime(time.CLOCK_BOOTTIME) - since_boot
 
 

@@ -2,7 +2,7 @@
 
 import sys
 from collections.abc import Iterator, Sequence
-from contextlib import closing, contextmanager, suppress
+from contextlib import ExitStack, closing, contextmanager, suppress
 from copy import deepcopy
 from dataclasses import dataclass, replace
 from functools import cache
@@ -82,19 +82,18 @@ def running_sweep(config: DictConfig) -> Iterator[Sequence[Any]]:
         if spec.time:
             say(f"this sweep takes time: {spec.time}")
         name = layout.short_name(layout.as_typed(config.hydra.overrides.task), name_of(config))
-        try:
-            with closing(own), tracked(tracker, folder, experiment, name, question=spec.question):
-                _write_question(config, folder, jobs)
-                try:
-                    yield [job.overrides for job in jobs] or config.hydra.overrides.task
-                except BaseException:
-                    with suppress(Exception, Stop):
-                        if any((job / layout.RESULT).is_file() for job in job_folders(folder)):
-                            _answer(config, folder)
-                    raise
-                _answer(config, folder)
-        finally:
-            show_view(folder)
+        run = tracked(tracker, folder, experiment, name, question=spec.question)
+        with ExitStack() as ends, closing(own), run:
+            ends.callback(show_view, folder)
+            _write_question(config, folder, jobs)
+            try:
+                yield [job.overrides for job in jobs] or config.hydra.overrides.task
+            except BaseException:
+                with suppress(Exception, Stop):
+                    if any((job / layout.RESULT).is_file() for job in job_folders(folder)):
+                        _answer(config, folder)
+                raise
+            _answer(config, folder)
 
 
 def _write_question(config: DictConfig, folder: Path, jobs: Sequence[SweepJob]) -> None:

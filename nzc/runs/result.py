@@ -158,7 +158,7 @@ class RunResult:
     labels: Ints | None = field(default=None, repr=False, compare=False)
     predictions: Ints | None = field(default=None, repr=False, compare=False)
     probabilities: Floats | None = field(default=None, repr=False, compare=False)
-    individual: Mapping[str, float] = field(default_factory=dict)
+    individual: dict[str, float] = field(default_factory=dict)
 
     @property
     def public(self) -> "RunResult":

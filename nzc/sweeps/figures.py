@@ -21,22 +21,17 @@ _DECADES = 10**4  # and has names of 2 and 5, too, up to so large a one
 _BEYOND = 1.5  # infinity is drawn at so many times the largest value
 
 
-def shown_jobs(figure: SweepFigure, jobs: DataFrame) -> DataFrame:
-    """Return the finished jobs that a figure shows."""
-    return jobs[jobs["name"].isin(points_of(figure, jobs)["name"])]
-
-
-def caption_of(figure: SweepFigure, jobs: DataFrame) -> str:
-    """Return what a figure shows, and of which runs: `jobs` as of `shown_jobs`."""
+def caption_of(figure: SweepFigure, jobs: DataFrame, points: DataFrame) -> str:
+    """Return what a figure of these points, as of `points_of`, shows, and of which of the jobs."""
     x, names = _axis_names(figure)
+    jobs = jobs[jobs["name"].isin(points["name"])]
     runs = jobs.groupby("name", sort=False)["seed"]
     data = some(jobs["dataset"].replace("none", "votes of a file"))
     seeds = " or ".join(runs.agg(short_range).unique())
     many = "runs" if len(jobs) > 1 else "run"
     caption = f"{len(jobs)} {many} on {data}, seed {seeds}: {' and '.join(names)} against {x}"
     if figure.curve or figure.by:
-        lines = jobs["name"] if figure.curve else points_of(figure, jobs)["line"]
-        caption += f", of {some(lines)}"
+        caption += f", of {some(points['line'])}"
     if runs.size().max() > 1 and not figure.curve:
         caption += "; of several seeds the mean, from the smallest to the largest"
     return f"{caption}."

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 
 #: The jobs of a sweep with their rows, overrides and folders.
 JOBS = "jobs.json"
+#: Why a job that has begun has no result, where it left no line.
 UNFINISHED = "did not finish"
 
 

@@ -16,7 +16,7 @@ from nzc.runs.metrics import Shares
 from nzc.runs.result import RunResult
 from nzc.runs.summary import describe
 from nzc.storage.files import write_private
-from nzc.sweeps.figures import caption_of, shown_jobs
+from nzc.sweeps.figures import caption_of, points_of
 from nzc.sweeps.jobs import job_name
 from nzc.sweeps.table import Sweep
 from nzc.validation import Tree, masked
@@ -33,7 +33,7 @@ def write_page(sweep: Sweep) -> Path:
     for figure in sweep.spec.figures:
         path = sweep.folder / FIGURES / f"{figure.name}.svg"
         if path.is_file() and len(sweep.done):
-            caption = caption_of(figure, shown_jobs(figure, sweep.done))
+            caption = caption_of(figure, sweep.done, points_of(figure, sweep.done))
             images[caption] = b64encode(path.read_bytes()).decode()
     template = Template(
         (Path(__file__).parent / "page.html").read_text(encoding="utf-8"),

@@ -52,6 +52,7 @@ class Recorder:
         self.private = settings.private
         self.uri = settings.uri if settings.file is None else _address_of(settings.file)
         self.run = ""  # id of the open run
+        self.experiment = ""  # and of its experiment
         self.begun = 0  # when it began, in milliseconds since 1970
         self.sent = 0  # how many lines of its learning curves were sent
         self.monitor: SystemMetricsMonitor | None = None
@@ -88,11 +89,11 @@ class Recorder:
 
     def open(self, record: Tree, parent: str | None) -> str:
         """Open the run of a record, or find it by its key; return its id."""
-        experiment = self._experiment(record["experiment"])
+        self.experiment = self._experiment(record["experiment"])
         self.begun = record["begun"]
-        found = [*self.client.search_runs([experiment], f"tags.`nzc.key` = '{record['key']}'")]
+        found = [*self.client.search_runs([self.experiment], f"tags.`nzc.key` = '{record['key']}'")]
         if not found:
-            found = [self.client.create_run(experiment, self.begun, _tags(record, parent))]
+            found = [self.client.create_run(self.experiment, self.begun, _tags(record, parent))]
         run: str = found[0].info.run_id
         if run != self.run:
             self.run = run
@@ -132,7 +133,7 @@ class Recorder:
         elif record["ended"] == "FINISHED":
             self._log_run(folder)
         self.client.set_terminated(self.run, record["ended"], record["until"])
-        return "" if record["sweep"] else self._write_view(record["experiment"], swept)
+        return "" if record["sweep"] else self._write_view(swept)
 
     def _experiment(self, name: str) -> str:
         """Return the experiment's id; InputError: its private artifacts are kept in another folder.
@@ -191,9 +192,8 @@ class Recorder:
 
         Return the keys that it sweeps over.
         """
-        experiment = self._experiment(record["experiment"])
         lost = f"attributes.status = 'RUNNING' and tags.`{MLFLOW_PARENT_RUN_ID}` = '{self.run}'"
-        for job in self.client.search_runs([experiment], lost):
+        for job in self.client.search_runs([self.experiment], lost):
             self.client.set_terminated(job.info.run_id, "KILLED")
         sweep = Sweep(folder)
         question = record.get("question", "")
@@ -204,12 +204,11 @@ class Recorder:
             self._log_files(folder, layout.FIGURES)
         return sweep.swept
 
-    def _write_view(self, experiment: str, swept: Sequence[str]) -> str:
+    def _write_view(self, swept: Sequence[str]) -> str:
         """Keep a view of MLflow's table with accuracy, ε and `swept`; return how to open it.
 
         MLflow keeps the state of its page in a tag of the experiment, which an address names.
         """
-        experiment = self._experiment(experiment)
         name = "nzc"
         view = json.loads(Path(__file__).with_name("view.json").read_text(encoding="utf-8"))
         if swept:
@@ -220,11 +219,11 @@ class Recorder:
             view["selectedColumns"].append("metrics.`epsilon_exact`")
         view["selectedColumns"] += [f"params.`{key}`" for key in swept]
         tag = f"mlflow.sharedViewState.{name}"
-        self.client.set_experiment_tag(experiment, tag, json.dumps(view))
+        self.client.set_experiment_tag(self.experiment, tag, json.dumps(view))
         address = self.uri.rstrip("/")
         if not address.startswith("http"):
             address = f"mlflow ui --backend-store-uri {quote(address)}\nhttp://127.0.0.1:5000"
-        return masked(f"{address}/#/experiments/{experiment}/runs?viewStateShareKey={name}")
+        return masked(f"{address}/#/experiments/{self.experiment}/runs?viewStateShareKey={name}")
 
     def _log_values(self, values: Mapping[str, float | None], tags: Mapping[str, str]) -> None:
         """Log values as metrics and tags. Every ε is a tag, too, as a metric cannot be infinite."""
