@@ -291,7 +291,7 @@ def features(overrides: list[str]) -> Features:
     from nzc.app.build import build
     from nzc.app.config import compose_run
     from nzc.representation import Placement
-    from nzc.runs.baseline import Scaled
+    from nzc.protocols.dp_sgd import Scaled
 
     cfg = compose_run(["recipe=near_zero", "trainer.progress=false", *overrides])
     splits = build(cfg, "dataset").load()

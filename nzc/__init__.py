@@ -22,12 +22,12 @@ if TYPE_CHECKING:
     from nzc.accounting.calibration import calibrate as calibrate
     from nzc.app.library import run as run
     from nzc.app.library import sweep as sweep
-    from nzc.labeling.ledger import Ledger as Ledger
-    from nzc.labeling.ledger_entry import LedgerEntry as LedgerEntry
-    from nzc.labeling.randomness import system_rng as system_rng
     from nzc.mechanisms import *  # noqa: F403
     from nzc.planning.budget import Plan as Plan
     from nzc.planning.budget import PlannedRun as PlannedRun
+    from nzc.privacy.ledger import Ledger as Ledger
+    from nzc.privacy.ledger_entry import LedgerEntry as LedgerEntry
+    from nzc.privacy.randomness import system_rng as system_rng
     from nzc.runs.result import RunResult as RunResult
     from nzc.sweeps.table import read_sweep as read_sweep
     from nzc.validation import InputError as InputError
@@ -39,8 +39,8 @@ _MODULES = {
     "Delta": "accounting",
     "Epsilon": "accounting",
     "InputError": "validation",
-    "Ledger": "labeling.ledger",
-    "LedgerEntry": "labeling.ledger_entry",
+    "Ledger": "privacy.ledger",
+    "LedgerEntry": "privacy.ledger_entry",
     "Plan": "planning.budget",
     "PlannedRun": "planning.budget",
     "RunResult": "runs.result",
@@ -49,7 +49,7 @@ _MODULES = {
     "read_sweep": "sweeps.table",
     "run": "app.library",
     "sweep": "app.library",
-    "system_rng": "labeling.randomness",
+    "system_rng": "privacy.randomness",
 }
 
 

@@ -33,7 +33,7 @@ from omegaconf import OmegaConf
 from pytest import CaptureFixture, MonkeyPatch, TempPathFactory
 
 from nzc.app.main import main
-from nzc.labeling import randomness, run_ledger
+from nzc.privacy import randomness, run_ledger
 from nzc.tracking import mlflow
 
 #: Teachers in a fraction of a second, on the processor; a student likewise; both.

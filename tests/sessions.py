@@ -1,25 +1,31 @@
-"""What the tests of labeling sessions share: a policy, and the ledger of a run."""
+"""What the tests of sessions share: a policy, the ledger of a run, and how rows are asked."""
 
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from nzc.accounting import sanitised
-from nzc.labeling.bound import LabelingPolicy
-from nzc.labeling.query_selection import QuerySelection
-from nzc.labeling.run_ledger import RunLedger
 from nzc.mechanisms import NoisyArgmax
+from nzc.privacy.promise import Policy
+from nzc.privacy.run_ledger import RunLedger
+from nzc.privacy.session import Session
+from nzc.types import Floats, Ints
 
 
-def policy_of(
-    mechanism: NoisyArgmax, budget: float | None = None, choice: str = "first", **rules: Any
-) -> LabelingPolicy:
+def policy_of(mechanism: NoisyArgmax, budget: float | None = None, **rules: Any) -> Policy:
     rules = {"seed": 0, "delta": 1e-5, "audit_trials": None} | rules
-    selection = QuerySelection(choice, None)
-    return LabelingPolicy(mechanism, selection, budget=budget, plan=sanitised.plan, **rules)
+    return Policy(mechanism, budget=budget, plan=sanitised.plan, **rules)
 
 
-def ledger_of(
-    policy: LabelingPolicy, dataset: str = "", neighbours: str = "one differs"
-) -> RunLedger:
+def ledger_of(policy: Policy, dataset: str = "", neighbours: str = "one differs") -> RunLedger:
     path = Path("ledger.db")
     return RunLedger(path, dataset, None, policy.rng, policy.seed, 1, neighbours)
+
+
+def ask_first(session: Session, votes: Ints, voters: int, probs: Floats | None = None) -> Ints:
+    """Ask the first rows that are left, and return them."""
+    left = np.setdiff1d(np.arange(len(votes)), session.rows)
+    rows = left[: session.planned.size]
+    session.ask(votes, voters, rows, probs)
+    return rows

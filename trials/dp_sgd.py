@@ -36,7 +36,7 @@ from nzc.app.build import build
 from nzc.app.config import compose_run
 from nzc.data import DataSplits
 from nzc.networks import as_input
-from nzc.runs.baseline import LARGEST_RATE
+from nzc.protocols.dp_sgd import LARGEST_RATE
 from nzc.runs.formatting import number
 
 QUIET = ["tracking=none", "figures=false", "trainer.progress=false"]

@@ -49,7 +49,7 @@ from nzc.data import DataSplits
 from nzc.mechanisms import ABSTAIN, NoisyArgmax, count_votes
 from nzc.runs.formatting import number, percent
 from nzc.students import StudentConfig, StudentData
-from nzc.teachers.cells import Cells, nearest
+from nzc.protocols.cells import Cells, nearest
 from nzc.teachers.engine import TeacherEnsemble
 from nzc.teachers.ensemble import Ensemble
 from nzc.teachers.sharded import collect

@@ -16,6 +16,7 @@ from nzc.app.config import Config, names_of
 from nzc.app.keys import unknown_key
 from nzc.data import Dataset
 from nzc.mechanisms import NoisyArgmax
+from nzc.protocols import Protocol
 from nzc.representation import Representation
 from nzc.runs.layout import flatten
 from nzc.runs.own_metric import OwnMetric
@@ -27,14 +28,14 @@ from nzc.training.trainer import TrainerSettings
 from nzc.validation import InputError, Tree, from_pydantic, in_a_line, one_of
 
 #: What each group makes.
-KINDS: dict[str, type] = {
-    "dataset": Dataset,
-    "representation": Representation,
-    "teachers": Teachers,
-    "aggregator": NoisyArgmax,
-    "student": Student,
-    "trainer": TrainerSettings,
-    "tracking": MLflow,
+KINDS: dict[str, tuple[type, ...]] = {
+    "dataset": (Dataset,),
+    "representation": (Representation,),
+    "teachers": (Teachers, Protocol),
+    "aggregator": (NoisyArgmax,),
+    "student": (Student,),
+    "trainer": (TrainerSettings,),
+    "tracking": (MLflow,),
 }
 #: Groups that may make nothing.
 _OPTIONAL = ("dataset", "representation", "student", "tracking")
@@ -74,22 +75,19 @@ def build(cfg: DictConfig, group: str, chosen: str = "none") -> Any:
 
     chosen  the group's option: only `none` may have settings without a class, those of a recipe
     """
-    kind = KINDS[group]
+    kinds = KINDS[group]
+    derived = f"must be a class derived from {' or '.join(kind.__name__ for kind in kinds)}"
     node = plain(cfg[group])
     if not isinstance(node, dict) or "_target_" not in node:
         if group in _OPTIONAL and (not node or chosen == "none"):
             return None
-        allowed = f"must name a class derived from {kind.__name__}"
         if group in _OPTIONAL:
-            allowed += f"; or {group}=none"
-        raise InputError(f"{group}._target_", None, allowed)
+            derived += f"; or {group}=none"
+        raise InputError(f"{group}._target_", None, derived)
     built = _built(node, group)
-    if not isinstance(built, kind):
-        raise InputError(
-            f"{group}._target_",
-            node["_target_"],
-            f"must be a class derived from {kind.__name__}, or a function that returns one",
-        )
+    if not isinstance(built, kinds):
+        allowed = f"{derived}, or a function that returns one"
+        raise InputError(f"{group}._target_", node["_target_"], allowed)
     return built
 
 

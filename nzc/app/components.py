@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 from omegaconf import DictConfig, OmegaConf
 
@@ -15,15 +16,17 @@ from nzc.app.config import name_of_people, names_of
 from nzc.app.keys import refuse_unknown_keys
 from nzc.data import LABEL
 from nzc.data.cache import check_data
-from nzc.labeling.bound import LabelingPolicy
-from nzc.labeling.group_budgets import Share, shares
-from nzc.labeling.query_selection import QuerySelection
-from nzc.mechanisms import Adjacency, NoisyArgmax
-from nzc.runs.checks import RunComponents, load_for
+from nzc.mechanisms import Adjacency, GroundTruth, NoisyArgmax
+from nzc.privacy.promise import Policy, Share
+from nzc.protocols import Protocol
+from nzc.protocols.group_budgets import shares
+from nzc.protocols.query_selection import QuerySelection
+from nzc.protocols.truth import Truth
+from nzc.protocols.votes import Votes
+from nzc.runs.prepare import RunComponents, load_for
 from nzc.runs.publishable import own_names
 from nzc.saying import say
 from nzc.storage.predictions import PredictionStore
-from nzc.teachers import Teachers
 from nzc.validation import InputError, Tree, typed, within
 
 #: How often audit=true runs the mechanism.
@@ -45,7 +48,8 @@ def build_components(cfg: DictConfig, choices: Tree, figures: bool) -> RunCompon
     dataset = build(cfg, "dataset", choices["dataset"])
     if dataset is not None:
         check_data(dataset, cfg.queries)
-    teachers: Teachers = build(cfg, "teachers")
+    teachers = build(cfg, "teachers")
+    protocol = teachers if isinstance(teachers, Protocol) else Votes(teachers)
     if cfg.figures is not None:
         figures = cfg.figures
     representation = None
@@ -53,18 +57,26 @@ def build_components(cfg: DictConfig, choices: Tree, figures: bool) -> RunCompon
         representation = build(cfg, "representation", choices["representation"])
 
     def rows() -> int:
-        splits = load_for(dataset, teachers, choices["dataset"])
+        splits = load_for(dataset, protocol, choices["dataset"])
         with within("teachers"):
-            return teachers.check(splits).rows
+            return protocol.check(splits).rows
 
     names = names_of(cfg, choices)
+    selection = QuerySelection(cfg.query_choice, _rounds(cfg), cfg.queries)
+    policy = build_policy(cfg, protocol, rows)
+    if isinstance(policy.mechanism, GroundTruth):
+        protocol = Truth(protocol, names["aggregator"])
+    if cfg.baseline:
+        from nzc.protocols.dp_sgd import Baseline  # imports torch
+
+        protocol = Baseline(protocol, representation)
     return RunComponents(
         names=names,
         dataset=dataset,
         representation=representation,
-        teachers=teachers,
-        policy=build_policy(cfg, teachers, rows),
-        queries=cfg.queries,
+        protocol=protocol,
+        policy=policy,
+        selection=selection,
         student=build(cfg, "student", choices["student"]),
         trainer=build(cfg, "trainer"),
         store=PredictionStore(Path(cfg.paths.store).absolute(), cfg.wait, cfg.paths.ledger),
@@ -72,23 +84,18 @@ def build_components(cfg: DictConfig, choices: Tree, figures: bool) -> RunCompon
         own_names=own_names(cfg.dataset, names["dataset"]),
         figures=figures,
         metrics=metrics,
-        baseline=cfg.baseline,
     )
 
 
-def build_policy(cfg: DictConfig, teachers: Teachers, rows: Callable[[], int]) -> LabelingPolicy:
+def build_policy(cfg: DictConfig, protocol: Protocol, rows: Callable[[], int]) -> Policy:
     """Return the rules of labeling, of which ε follows, built and checked.
 
     The noise of the aggregator that is null is set in `cfg`: it spends `budget.epsilon`. `rows`
     returns how many rows can be asked, where the noise depends on that.
     """
-    rounds = typed(plain(cfg.rounds))
-    if isinstance(rounds, list):
-        rounds = list(map(typed, rounds))
-    selection = QuerySelection(cfg.query_choice, rounds)
     plan = partial(sanitised.plan, **cfg.sanitise)
     with within("teachers"):
-        adjacency = teachers.adjacency(OmegaConf.select(cfg, "dataset.unit") == LABEL)
+        adjacency = protocol.adjacency(OmegaConf.select(cfg, "dataset.unit") == LABEL)
     groups = _shares_of_groups(cfg, adjacency)
     if groups:
         adjacency = adjacency.times(max(share.weight for share in groups.values()))
@@ -96,14 +103,14 @@ def build_policy(cfg: DictConfig, teachers: Teachers, rows: Callable[[], int]) -
     noise = _free_noise(cfg)
     if noise is not None:
         queries = cfg.queries
+        rounds = _rounds(cfg)
         if queries is None and isinstance(rounds, list):
             queries = sum(rounds)
         elif queries is None:
             queries = rows() if adjacency.everywhere else 1  # all labels cost as much as one
         _spend_budget(cfg, noise, adjacency, queries, plan)
-    return LabelingPolicy(
+    return Policy(
         mechanism=_mechanism(cfg, adjacency),
-        selection=selection,
         seed=cfg.seed,
         delta=cfg.delta,
         budget=cfg.budget.epsilon,
@@ -115,6 +122,14 @@ def build_policy(cfg: DictConfig, teachers: Teachers, rows: Callable[[], int]) -
         total=OmegaConf.select(cfg, "budget.total"),  # configurations of older runs have none
         shares=groups,
     )
+
+
+def _rounds(cfg: DictConfig) -> Any:
+    """Return the number of rounds, or the size of each, as numbers."""
+    rounds = typed(plain(cfg.rounds))
+    if isinstance(rounds, list):
+        return list(map(typed, rounds))
+    return rounds
 
 
 def _shares_of_groups(cfg: DictConfig, adjacency: Adjacency) -> dict[str, Share]:

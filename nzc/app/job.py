@@ -23,10 +23,9 @@ from nzc.app.components import build_components
 from nzc.app.config import experiment_of, names_of, shows_private
 from nzc.app.errors import TRACEBACK, error_line
 from nzc.data.cache import forget_data
-from nzc.labeling.randomness import SYSTEM
+from nzc.privacy.randomness import SYSTEM
 from nzc.progress import say_stage
 from nzc.runs import pipeline
-from nzc.runs.checks import prepare as prepare_run
 from nzc.runs.formatting import show
 from nzc.runs.layout import (
     RESULT,
@@ -37,6 +36,7 @@ from nzc.runs.layout import (
     with_infinity,
     write_error,
 )
+from nzc.runs.prepare import prepare as prepare_run
 from nzc.runs.result import RunResult
 from nzc.runs.summary import result_line, result_table
 from nzc.saying import say

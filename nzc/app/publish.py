@@ -9,7 +9,7 @@ from nzc.app.build import build
 from nzc.app.components import build_policy
 from nzc.app.config import name_of_people
 from nzc.app.errors import Parser
-from nzc.labeling.bound import Promise
+from nzc.privacy.promise import Promise
 from nzc.publishing import folder as published
 from nzc.storage.predictions import PredictionStore
 

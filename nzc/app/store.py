@@ -10,8 +10,8 @@ from rich.filesize import decimal
 from rich.table import Table
 
 from nzc.app.errors import Parser
-from nzc.labeling.ledger import Ledger
-from nzc.labeling.ledger_entry import RELEASE, TRIAL, LedgerEntry, total_epsilon
+from nzc.privacy.ledger import Ledger
+from nzc.privacy.ledger_entry import RELEASE, TRIAL, LedgerEntry, total_epsilon
 from nzc.runs.formatting import number, short_mechanism, show
 from nzc.runs.summary import unbounded
 from nzc.storage.predictions import Entry, PredictionStore

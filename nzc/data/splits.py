@@ -38,6 +38,8 @@ SummaryKey = Literal[
 #: What becomes of people who have private rows, and public or test rows too.
 Overlap = Literal["refuse", "drop", "allow"]
 LABEL = "label"  # the unit of privacy where labels alone are private
+#: What moves at most one vote a query; a teacher where nzc trained nothing.
+Unit = Literal["group", "record", "label", "teacher"]
 UNKNOWN = -1  # the label of a public row whose class is not known
 #: Features of private records join the pool up to so many rows: a representation compares them all.
 _POOL = 20_000
@@ -81,7 +83,7 @@ class Units:
     keys        key of each record's own name
     grouped_by  what names the groups: column `patient`, say
     budgets     name of each record's budget group, as text
-    weights     what follows of it (labeling.group_budgets)
+    weights     what follows of it (protocols.group_budgets)
     """
 
     groups: Ints | None = None
@@ -182,6 +184,39 @@ class DataSplits:
         if self.units.groups is None:
             return len(self.private)
         return len(np.unique(self.units.groups))
+
+    @property
+    def unit(self) -> Unit:
+        """The unit of privacy."""
+        if self.labels_only:
+            return "label"
+        return "record" if self.units.groups is None else "group"
+
+    @property
+    def neighbours(self) -> str:
+        """When two private datasets are neighbours, in words: one unit of privacy differs.
+
+        The words are the same wherever the same is protected: only then can ε be added.
+        """
+        if self.labels_only:
+            return (
+                "the label of one record differs; the features of all records are public, "
+                "and nothing protects them"
+            )
+        if self.units.groups is None:
+            kept = "" if self.units.keys is None else ", but keeps its name"
+            return f"one record differs{kept}"
+        named = ""
+        if self.units.grouped_by:
+            named = f" (one value of the {self.units.grouped_by})"
+        return f"all records of one group{named} are replaced by one or more others"
+
+    @property
+    def places(self) -> Floats | None:
+        """The places of the pool in the public representation, [pool, dimensions]; or None."""
+        if self.embedding is None:
+            return None
+        return np.concatenate([self.embedding.public, self.embedding.private[self.joined]])
 
     @property
     def undeclared_classes(self) -> str | None:

@@ -16,10 +16,10 @@ from typing import Any
 import numpy as np
 from omegaconf import OmegaConf
 
-from nzc.labeling.bound import Promise
-from nzc.labeling.ledger import Ledger
-from nzc.labeling.ledger_entry import RELEASE, LedgerEntry
-from nzc.labeling.totals import People, Total
+from nzc.privacy.ledger import Ledger
+from nzc.privacy.ledger_entry import RELEASE, LedgerEntry
+from nzc.privacy.promise import Promise
+from nzc.privacy.totals import People, Total
 from nzc.publishing.statement import statement
 from nzc.runs.formatting import number
 from nzc.runs.layout import (

@@ -11,7 +11,7 @@ from typing import Any
 from jinja2 import StrictUndefined, Template
 from scipy.special import expit
 
-from nzc.labeling.totals import Total
+from nzc.privacy.totals import Total
 from nzc.runs.formatting import number, short_mechanism
 from nzc.runs.layout import LABELS, STUDENT_INPUT
 from nzc.runs.summary import contributors

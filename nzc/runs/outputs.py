@@ -10,10 +10,11 @@ from nzc.data import DataSplits
 from nzc.data.images import Pixels
 from nzc.data.rows import blocks
 from nzc.mechanisms import ABSTAIN
-from nzc.runs.checks import PreparedRun
+from nzc.protocols import Released
 from nzc.runs.formatting import optional
 from nzc.runs.layout import COUNTS, LABELS, OF_PRIVATE, PREDICTIONS, STUDENT, STUDENT_INPUT
 from nzc.runs.metrics import class_names
+from nzc.runs.prepare import PreparedRun
 from nzc.runs.result import RunResult
 from nzc.storage.files import write_private
 from nzc.students import FittedStudent
@@ -23,18 +24,17 @@ from nzc.validation import Tree
 _HOME = Path(__file__).parents[1]
 
 
-def public_arrays(run: PreparedRun, student: FittedStudent | None) -> Tree:
+def public_arrays(run: PreparedRun, released: Released, student: FittedStudent | None) -> Tree:
     """Return the arrays of a `RunResult`, by name: labels, predictions and probabilities."""
-    session = run.session
-    probabilities = session.probabilities
-    rows = max(len(run.splits.public), len(session.released))  # votes may cover a part of them
+    probabilities = released.probabilities
+    rows = max(len(run.splits.public), len(released.labels))  # votes may cover a part of them
     predictions = None
     if student is not None:
         probabilities = student.probabilities(run.splits.public.x)
         predictions = student.decide(probabilities)
     elif probabilities is not None:
         probabilities = padded(probabilities, rows, 0)
-    labels = padded(session.released, rows, ABSTAIN)
+    labels = padded(released.labels, rows, ABSTAIN)
     return {"labels": labels, "predictions": predictions, "probabilities": probabilities}
 
 
@@ -45,10 +45,14 @@ def padded(array: AnyArray, rows: int, fill: int) -> AnyArray:
 
 
 def write_outputs(
-    folder: Path, run: PreparedRun, student: FittedStudent | None, result: RunResult
+    folder: Path,
+    run: PreparedRun,
+    released: Released,
+    student: FittedStudent | None,
+    result: RunResult,
 ) -> None:
     """Write the files of labels and student: public, but for `OF_PRIVATE`."""
-    _write_labels(folder, run)
+    _write_labels(folder, run, released)
     if student is not None:
         _write_predictions(folder, run.splits, result)
         if run.splits.labels_only:
@@ -56,7 +60,7 @@ def write_outputs(
         _write_student(folder, run.splits, student)
 
 
-def _write_labels(folder: Path, run: PreparedRun) -> None:
+def _write_labels(folder: Path, run: PreparedRun, released: Released) -> None:
     """Write labels.csv, and counts.csv with noisy counts n(CLASS).
 
     row: its number; origin: that in the one file of all splits; id: the user's name of it; label
@@ -66,16 +70,16 @@ def _write_labels(folder: Path, run: PreparedRun) -> None:
     session = run.session
     splits = run.splits
     names = class_names(splits, run.classes)
-    rows = np.flatnonzero(session.released != ABSTAIN)
-    columns: dict[str, AnyArray] = {"row": rows, "label": session.released[rows]}
+    rows = np.flatnonzero(released.labels != ABSTAIN)
+    columns: dict[str, AnyArray] = {"row": rows, "label": released.labels[rows]}
     if splits.file_rows is not None and splits.units.names is None:
         columns["origin"] = splits.file_rows[rows]
     if splits.ids is not None:
         columns["id"] = splits.ids[rows]
     if splits.labels is not None:
         columns["name"] = np.array(names)[columns["label"]]
-    if session.probabilities is not None and session.counts is not None:
-        columns |= _by_class("p", names, np.char.mod("%.4f", session.probabilities[rows]))
+    if released.probabilities is not None and session.counts is not None:
+        columns |= _by_class("p", names, np.char.mod("%.4f", released.probabilities[rows]))
         _write_csv(folder / COUNTS, {"row": session.rows} | _by_class("n", names, session.counts))
     _write_csv(folder / LABELS, columns)
 

@@ -5,7 +5,7 @@ from collections.abc import Collection
 from math import inf
 from typing import Any
 
-from nzc.labeling.randomness import SYSTEM
+from nzc.privacy.randomness import SYSTEM
 from nzc.validation import InputError
 
 _ELSE = "(or type rng=seeded, and not tracking.private=false: then nothing can be published)"

@@ -5,16 +5,11 @@ A metric of the student is declared where it is computed (metrics.py).
 
 import math
 from dataclasses import dataclass, fields
-from typing import Literal, get_args
+from typing import get_args
 
+from nzc.clock import Stage
 from nzc.data import splits
 from nzc.runs.metrics import RECALL, Metrics
-
-#: The keys of `seconds` in result.json: what the user waited for these numbers in all; before the
-#: first stage, for imports and data; and for each stage.
-Stage = Literal[
-    "total", "preparation", "representation", "teachers", "votes", "labels", "accounting", "student"
-]
 
 
 @dataclass(frozen=True)

@@ -4,9 +4,8 @@ import json
 import platform
 import re
 import subprocess
-import time
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field, fields, replace
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
@@ -14,14 +13,15 @@ from pathlib import Path
 from typing import Any
 
 from nzc.accounting.epsilon import Epsilon
+from nzc.clock import Stage
 from nzc.data import splits
-from nzc.labeling.ledger import now
+from nzc.privacy.ledger import now
 from nzc.runs.layout import RESULT, flatten, with_infinity
 from nzc.runs.metrics import Metrics, Shares
-from nzc.runs.quantities import QUANTITIES, Stage, protects_nobody, quantity_of, tracked_as
+from nzc.runs.quantities import QUANTITIES, protects_nobody, quantity_of, tracked_as
 from nzc.storage.files import write_private
 from nzc.teachers import base
-from nzc.types import Floats, Ints, StageLog
+from nzc.types import Floats, Ints
 from nzc.validation import Tree
 from nzc.version import __version__
 
@@ -35,33 +35,6 @@ _PACKAGES = {
 }
 #: What a result has beside the content of result.json.
 _NOT_WRITTEN = ("folder", "labels", "predictions", "probabilities")
-
-
-class Clock:
-    """Measures the seconds of each stage of a run, whose preparation began at `begun`."""
-
-    def __init__(self, begun: float, say: StageLog | None = None) -> None:
-        self.begun = begun
-        self.say = say
-        self.seconds: dict[Stage, float] = {}
-        self._last: dict[Stage, float] = {}
-        self.since_begun("preparation")
-
-    def since_begun(self, stage: Stage) -> None:
-        """Let a stage have begun with the preparation, and end now."""
-        self.seconds[stage] = round(time.time() - self.begun, 3)
-
-    @contextmanager
-    def __call__(self, stage: Stage) -> Iterator[None]:
-        start = time.perf_counter()
-        yield
-        self._last[stage] = time.perf_counter() - start
-        self.seconds[stage] = round(self.seconds.get(stage, 0.0) + self._last[stage], 3)
-
-    def done(self, stage: Stage, what: str, name: str = "") -> None:
-        """Report `what` a stage did the last time, and how long it took; `name`: its other name."""
-        if self.say is not None:
-            self.say(name or stage, what, self._last[stage])
 
 
 @cache

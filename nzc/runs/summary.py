@@ -6,8 +6,8 @@ from collections.abc import Iterator, Sequence
 from rich.table import Column, Table
 
 from nzc.accounting.epsilon import SANITISED
-from nzc.labeling.ledger_entry import LedgerEntry, total_epsilon
-from nzc.labeling.randomness import SYSTEM
+from nzc.privacy.ledger_entry import LedgerEntry, total_epsilon
+from nzc.privacy.randomness import SYSTEM
 from nzc.runs.formatting import EPSILONS, figure, heading, number, percent, short_mechanism, some
 from nzc.runs.metrics import Metrics, is_far_from_even
 from nzc.runs.quantities import NOBODY, protects_nobody

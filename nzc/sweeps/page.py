@@ -9,7 +9,7 @@ from pathlib import Path
 import pandas
 from jinja2 import StrictUndefined, Template
 
-from nzc.labeling.ledger import now
+from nzc.privacy.ledger import now
 from nzc.runs.formatting import EPSILONS, heading, number
 from nzc.runs.layout import FIGURES, PAGE, as_typed
 from nzc.runs.metrics import Shares

@@ -2,19 +2,19 @@
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import Literal, NamedTuple, get_args
+from typing import ClassVar, Literal, get_args
 
 import numpy as np
 
 from nzc.accounting.data_dependent import gaps
 from nzc.data import UNKNOWN, DataSplits
+from nzc.data.splits import Unit
 from nzc.mechanisms import Adjacency
 from nzc.storage.predictions import PredictionStore
 from nzc.training.trainer import TrainerSettings
 from nzc.types import AnyArray, Ints
+from nzc.validation import InputError
 
-#: What moves at most one vote a query; a teacher where nzc trained nothing.
-Unit = Literal["group", "record", "label", "teacher"]
 #: The keys of `teachers` in result.json.
 SummaryKey = Literal["count", "mean_accuracy", "ensemble_accuracy", "gap_above_2", "gap_above_3"]
 
@@ -63,23 +63,49 @@ class VoteHistograms:
         return cls(np.eye(classes, dtype=np.int64)[truth], 0, truth)
 
 
-class VoteShape(NamedTuple):
-    """Votes are [rows, classes], and every row sums to `teachers`."""
+@dataclass(frozen=True, repr=False)
+class Task:
+    """What there is to ask, and whose privacy that concerns.
+
+    voters      how many vote on each row: teachers, or records in all cells together
+    neighbours  when two private datasets are neighbours, in words (`DataSplits.neighbours`)
+    digest      by which the ledger identifies the private data
+    truth       [rows] true labels, UNKNOWN where a row's class is not known; None: none is known
+    """
 
     rows: int
     classes: int
-    teachers: int
+    voters: int
+    unit: Unit
+    neighbours: str
+    digest: str
+    truth: Ints | None
+
+    @classmethod
+    def of(cls, splits: DataSplits, voters: int) -> "Task":
+        """Return that of all public rows."""
+        return cls(
+            rows=len(splits.public),
+            classes=splits.classes,
+            voters=voters,
+            unit=splits.unit,
+            neighbours=splits.neighbours,
+            digest=splits.private_digest,
+            truth=splits.public.y,
+        )
 
 
 class Teachers(ABC):
-    """What every kind of teachers implements. Without a dataset, `splits` are empty."""
+    """What every kind of teachers implements. Without a dataset, `splits` are empty.
 
-    needs_dataset = True  # whether they need a dataset to learn from
-    needs_embedding = False  # whether they learn in a public representation
-    takes_budgets = False  # whether records may have individual budgets
-    labels_asked_only = (
-        False  # whether the asked rows must be known before training: no others get labels
-    )
+    needs_places       whether they learn in the public representation
+    takes_budgets      whether records may have individual budgets
+    labels_asked_only  whether the asked rows must be known before training: no others get labels
+    """
+
+    needs_places: ClassVar[bool] = False
+    takes_budgets: ClassVar[bool] = False
+    labels_asked_only: bool = False
 
     def adjacency(self, labels_only: bool = False) -> Adjacency:
         """Return which vote histograms are neighbours.
@@ -88,52 +114,18 @@ class Teachers(ABC):
         """
         return Adjacency()
 
-    def unit(self, splits: DataSplits) -> Unit:
-        """Return the unit of privacy."""
-        if splits.labels_only:
-            return "label"
-        if splits.units.groups is not None:
-            return "group"
-        return "record"
-
-    def neighbours(self, splits: DataSplits) -> str:
-        """Return in words when two private datasets are neighbours: one unit of privacy differs.
-
-        The words are the same wherever the same is protected: only then can ε be added.
-        """
-        if splits.labels_only:
-            return (
-                "the label of one record differs; the features of all records are public, "
-                "and nothing protects them"
-            )
-        if splits.units.groups is None:
-            kept = "" if splits.units.keys is None else ", but keeps its name"
-            return f"one record differs{kept}"
-        named = ""
-        if splits.units.grouped_by:
-            named = f" (one value of the {splits.units.grouped_by})"
-        return f"all records of one group{named} are replaced by one or more others"
-
-    def counted(self, splits: DataSplits) -> DataSplits:
-        """Return the splits with those private records that the teachers use: by default all."""
-        return splits
+    def require(self, splits: DataSplits, name: str) -> None:
+        """Raise InputError where the dataset `name` has too few private records to learn from."""
+        require_records(splits, name)
 
     @abstractmethod
-    def check(self, splits: DataSplits) -> VoteShape:
-        """Return the shape of the votes. InputError: they cannot learn from these splits."""
+    def check(self, splits: DataSplits) -> Task:
+        """Return what there is to ask. InputError: they cannot learn from these splits."""
 
     def check_training(  # noqa: B027
         self, splits: DataSplits, store: PredictionStore, trainer: TrainerSettings
     ) -> None:
         """Raise InputError where training would fail, as far as this is known before."""
-
-    def truth(self, splits: DataSplits) -> Ints | None:
-        """Return the true labels [rows] of the rows that are voted on; None where none is known."""
-        return splits.public.y
-
-    def private_digest(self, splits: DataSplits) -> str:
-        """Return the digest by which the ledger identifies the private data."""
-        return splits.private_digest
 
     @abstractmethod
     def train(
@@ -146,6 +138,22 @@ class Teachers(ABC):
     ) -> None:
         """Train this worker node's share of the teachers; by default there is none."""
 
-    def vote(self, splits: DataSplits, trained: AnyArray) -> VoteHistograms:
-        """Return the votes on every row that can be asked; by default `trained` are votes."""
-        return VoteHistograms(trained, self.check(splits).teachers, self.truth(splits))
+    def vote(self, splits: DataSplits, trained: AnyArray) -> Ints:
+        """Return the votes [rows, classes] on every row that can be asked; by default `trained`."""
+        return trained
+
+
+def require_records(splits: DataSplits, name: str) -> None:
+    """Raise InputError where the dataset `name` has no private records of two classes."""
+    if splits.is_empty:
+        raise InputError(
+            "dataset",
+            "none",
+            "must be a dataset where teachers are to be trained; or teachers=votes",
+        )
+    least = 1 if splits.declared else 2  # else one record would decide whether there is a run
+    if len(np.unique(splits.private.y)) < least:
+        why = "all of them are of one class; dataset.classes states others"
+        if not len(splits.private):
+            why = "it has none (teachers=votes needs none)"
+        raise InputError("dataset", name, f"must have private rows of two or more classes; {why}")

@@ -8,7 +8,7 @@ from nzc.data import DataSplits
 from nzc.mechanisms.adjacency import Sampled
 from nzc.settings import Count, Share
 from nzc.storage.predictions import PredictionStore
-from nzc.teachers.base import Teachers, VoteShape
+from nzc.teachers.base import Task, Teachers
 from nzc.teachers.sharded import without_records
 from nzc.training.trainer import TrainerSettings
 from nzc.types import AnyArray
@@ -28,14 +28,14 @@ class Neighbours(Teachers):
     count: Count
     sampling: Share
 
-    needs_embedding = True
+    needs_places = True
     labels_asked_only = True
 
     def adjacency(self, labels_only: bool = False) -> Sampled:
         return Sampled(self.sampling)
 
-    def check(self, splits: DataSplits) -> VoteShape:
-        if self.unit(splits) == "group":  # several of its records may vote
+    def check(self, splits: DataSplits) -> Task:
+        if splits.unit == "group":  # several of its records may vote
             raise InputError(
                 "_target_",
                 type(self).__name__,
@@ -50,7 +50,7 @@ class Neighbours(Teachers):
             max(1, int(splits.unit_count * self.sampling)),
             "(the expected size of a sample)",
         )
-        return VoteShape(len(splits.public), splits.classes, self.count)
+        return Task.of(splits, self.count)
 
     def train(
         self, splits: DataSplits, store: PredictionStore, trainer: TrainerSettings

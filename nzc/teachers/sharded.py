@@ -16,7 +16,7 @@ from nzc.settings import Count, CountOrZero
 from nzc.storage.fingerprint import describe, source_digest
 from nzc.storage.predictions import PredictionStore, load, save
 from nzc.streams import Stream
-from nzc.teachers.base import Teachers, VoteHistograms, VoteShape
+from nzc.teachers.base import Task, Teachers
 from nzc.training.optimizer import OptimizerSettings
 from nzc.training.trainer import TrainerSettings
 from nzc.types import AnyArray, Ints
@@ -68,10 +68,10 @@ class ShardedTeachers(Teachers):
             request["source"] = source_digest(module)
         return request
 
-    def check(self, splits: DataSplits) -> VoteShape:
+    def check(self, splits: DataSplits) -> Task:
         count = self.number(splits)
-        whole("count", count, 1, splits.unit_count, f"(one private {self.unit(splits)} each)")
-        return VoteShape(len(splits.public), splits.classes, count)
+        whole("count", count, 1, splits.unit_count, f"(one private {splits.unit} each)")
+        return Task.of(splits, count)
 
     def number(self, splits: DataSplits) -> int:
         """Return how many teachers there are."""
@@ -120,10 +120,10 @@ class ShardedTeachers(Teachers):
     ) -> None:
         """Write the predictions [rows to label] of every `missing` teacher i to `work`/i.npz."""
 
-    def vote(self, splits: DataSplits, trained: AnyArray) -> VoteHistograms:
+    def vote(self, splits: DataSplits, trained: AnyArray) -> Ints:
         votes = np.zeros((len(splits.public), splits.classes), np.int64)
         votes[splits.to_label] = count_votes(trained, splits.classes)
-        return super().vote(splits, votes)
+        return votes
 
 
 @dataclass(frozen=True, kw_only=True)

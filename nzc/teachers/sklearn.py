@@ -16,7 +16,7 @@ import numpy as np
 from nzc.data import DataSplits
 from nzc.progress import Bar
 from nzc.storage.predictions import save
-from nzc.teachers.base import VoteShape
+from nzc.teachers.base import Task
 from nzc.teachers.sharded import ShardedTeachers, missing
 from nzc.training.trainer import TrainerSettings
 from nzc.types import AnyArray, Ints
@@ -38,7 +38,7 @@ class Sklearn(ShardedTeachers):
     estimator: Any
     code = (__name__, *ShardedTeachers.code)
 
-    def check(self, splits: DataSplits) -> VoteShape:
+    def check(self, splits: DataSplits) -> Task:
         from sklearn.base import RegressorMixin
 
         is_classifier = hasattr(self.estimator, "predict")

@@ -12,7 +12,7 @@ from nzc.mechanisms import Abstentions, Adjacency
 from nzc.mechanisms.votes import as_votes
 from nzc.settings import Count
 from nzc.storage.predictions import PredictionStore
-from nzc.teachers.base import Teachers, Unit, VoteShape
+from nzc.teachers.base import Task, Teachers
 from nzc.training.trainer import TrainerSettings
 from nzc.types import AnyArray, Ints
 from nzc.validation import InputError
@@ -33,19 +33,11 @@ class VoteFile(Teachers):
     labels: str | None = None
     count: Count | None = None
 
-    needs_dataset = False
-
     def adjacency(self, labels_only: bool = False) -> Adjacency:
         return Adjacency() if self.count is None else Abstentions(self.count)
 
-    def unit(self, splits: DataSplits) -> Unit:
-        return "teacher"
-
-    def neighbours(self, splits: DataSplits) -> str:
-        differs = "one teacher votes differently"
-        if self.count is not None:
-            differs += ", or abstains on other rows"
-        return f"{differs}; the votes are from a file, and nzc has not seen which records made them"
+    def require(self, splits: DataSplits, name: str) -> None:
+        """Ask for no records: the votes are here."""
 
     @cached_property
     def _votes(self) -> Ints:
@@ -69,7 +61,7 @@ class VoteFile(Teachers):
             )
         return labels.astype(np.int64)
 
-    def check(self, splits: DataSplits) -> VoteShape:
+    def check(self, splits: DataSplits) -> Task:
         rows, classes = self._on_public(splits).shape
         if splits.labels_only:
             raise InputError(
@@ -84,15 +76,22 @@ class VoteFile(Teachers):
                 self.path,
                 f"must have the dataset's {splits.classes} classes, not {classes}",
             )
-        return VoteShape(rows, classes, self.count or int(self._votes[:1].sum()))
-
-    def truth(self, splits: DataSplits) -> Ints | None:
-        if splits.is_empty:
-            return self._labels
-        return splits.public.y[: len(self._on_public(splits))]
-
-    def private_digest(self, splits: DataSplits) -> str:
-        return sha256(self._votes.tobytes()).hexdigest()  # the private records are not known here
+        truth = self._labels
+        if not splits.is_empty:
+            truth = splits.public.y[:rows]
+        differs = "one teacher votes differently"
+        if self.count is not None:
+            differs += ", or abstains on other rows"
+        return Task(
+            rows=rows,
+            classes=classes,
+            voters=self.count or int(self._votes[:1].sum()),
+            unit="teacher",
+            neighbours=f"{differs}; the votes are from a file, and nzc has not seen which records "
+            "made them",
+            digest=sha256(self._votes.tobytes()).hexdigest(),
+            truth=truth,
+        )
 
     def train(
         self, splits: DataSplits, store: PredictionStore, trainer: TrainerSettings

@@ -15,7 +15,7 @@ import nzc as library
 from nzc.app.build import build
 from nzc.app.components import build_policy
 from nzc.app.config import compose_run
-from nzc.labeling.bound import Promise
+from nzc.privacy.promise import Promise
 
 #: A budget, and the queries that are to spend it.
 EPSILON = 0.5

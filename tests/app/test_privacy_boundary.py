@@ -18,9 +18,9 @@ from nzc.app import errors
 from nzc.app.publish import publish_run as publish
 from nzc.data.hashing import keys_of
 from nzc.data.splits import by_share
-from nzc.labeling.ledger import Ledger
-from nzc.labeling.randomness import system_rng
 from nzc.mechanisms import count_votes
+from nzc.privacy.ledger import Ledger
+from nzc.privacy.randomness import system_rng
 from nzc.runs.result import RunResult
 
 MARKER = np.array([201, 7, 99, 250, 13, 77, 181, 42], np.uint8)
@@ -196,7 +196,7 @@ def test_a_failure_while_running_says_what_it_failed_at_only_where_it_may(
     def fails(*_: Any) -> None:
         raise RuntimeError(f"{WORD} and its votes [8806, 513]")
 
-    monkeypatch.setattr("nzc.labeling.release.LabelingSession.charge", fails)
+    monkeypatch.setattr("nzc.privacy.session.Session.charge", fails)
     for private in (True, False):
         quiet = [*FILE, "aggregator.sigma=10", "tracking=none", "rng=system", "dataset.name=p"]
         err = nzc(*quiet, f"+tracking.private={str(private).lower()}", code=1).err

@@ -25,8 +25,8 @@ from nzc.data.folder import Folder
 from nzc.data.npz import Npz
 from nzc.data.table import Table
 from nzc.data.table_encoder import LIMIT
-from nzc.runs.checks import load_for
-from nzc.teachers.sums import Sums
+from nzc.protocols.sums import Sums
+from nzc.runs.prepare import load_for
 from nzc.validation import InputError
 
 #: By row, what a private record becomes.

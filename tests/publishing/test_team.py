@@ -10,8 +10,8 @@ import pytest
 from conftest import VOTES, Command, Nzc, mlflow_client, tracked_runs
 from pytest import MonkeyPatch, approx
 
-from nzc.labeling.ledger import Ledger
-from nzc.labeling.totals import People
+from nzc.privacy.ledger import Ledger
+from nzc.privacy.totals import People
 from nzc.runs.formatting import number
 
 pytestmark = pytest.mark.usefixtures("usual_umask")

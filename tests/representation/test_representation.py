@@ -15,8 +15,8 @@ from sklearn.neighbors import KNeighborsClassifier
 
 from nzc.data import DataSplits, Split, Units
 from nzc.data.augment import Affine
-from nzc.labeling.query_selection import QuerySelection
 from nzc.mechanisms import ABSTAIN
+from nzc.protocols.query_selection import QuerySelection
 from nzc.representation.spectral import CLEAR, Spectral, clarity
 from nzc.storage.predictions import PredictionStore
 from nzc.students import StudentData
@@ -138,7 +138,7 @@ def _representative(places: np.ndarray, rows: int, probs: np.ndarray | None = No
     """Choose from all rows, which come in random order."""
     rng = default_rng(0)
     order = rng.permutation(len(places))
-    return QuerySelection("representative", None).choose(order, rows, probs, rng, places)
+    return QuerySelection("representative").choose(order, rows, probs, rng, places)
 
 
 def _clusters(*sizes: int) -> tuple[np.ndarray, np.ndarray]:

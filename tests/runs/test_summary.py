@@ -9,8 +9,8 @@ from conftest import parametrize
 from presets import build
 
 from nzc.accounting import Epsilon
-from nzc.labeling.ledger_entry import LedgerEntry
 from nzc.mechanisms import GroundTruth, NoisyArgmax
+from nzc.privacy.ledger_entry import LedgerEntry
 from nzc.runs.result import RunResult
 from nzc.runs.summary import result_table, unbounded
 

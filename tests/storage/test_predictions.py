@@ -15,8 +15,8 @@ import pytest
 from conftest import Command, parametrize
 from pytest import CaptureFixture, raises
 
-from nzc.labeling.ledger import Ledger
-from nzc.labeling.ledger_entry import LedgerEntry
+from nzc.privacy.ledger import Ledger
+from nzc.privacy.ledger_entry import LedgerEntry
 from nzc.storage.predictions import PredictionStore
 
 

@@ -1,0 +1,14 @@
+"""Protocols, one a file: each is a way to learn from private records, from check to release.
+
+`votes.py`   teachers vote on public rows, and a noisy argmax of the votes is released
+`cells.py`   records vote themselves, each for the asked row that it is nearest to
+`sums.py`    records add up as vectors, and the sums are released with noise
+`truth.py`   the true labels: no privacy, the papers' upper baseline
+`dp_sgd.py`  DP-SGD learns from the records at the same ε, to compare with
+
+`base.py` is the interface; docs/extending.md shows how to write one of your own.
+"""
+
+from nzc.protocols.base import Data, Protocol, Released
+
+__all__ = ["Data", "Protocol", "Released"]

@@ -1,0 +1,49 @@
+"""Truth: the true labels of the rows that others would label, the papers' upper baseline."""
+
+from dataclasses import dataclass
+
+from nzc.clock import Clock
+from nzc.data import UNKNOWN, DataSplits
+from nzc.mechanisms import Adjacency
+from nzc.privacy.promise import Promise
+from nzc.privacy.session import Session
+from nzc.protocols.base import Data, Protocol
+from nzc.protocols.votes import Voting
+from nzc.teachers import VoteHistograms
+from nzc.teachers.base import Task
+from nzc.validation import InputError
+
+
+@dataclass(frozen=True)
+class Truth(Voting):
+    """The true labels in place of the votes of `instead_of`, whose rows are asked."""
+
+    instead_of: Protocol
+    aggregator: str  # its option, which an error names
+
+    @property
+    def needs_places(self) -> bool:  # type: ignore[override]
+        return self.instead_of.needs_places
+
+    def adjacency(self, labels_only: bool = False) -> Adjacency:
+        return self.instead_of.adjacency(labels_only)
+
+    def require(self, splits: DataSplits, name: str) -> None:
+        self.instead_of.require(splits, name)
+
+    def check(self, splits: DataSplits) -> Task:
+        task = self.instead_of.check(splits)
+        if task.truth is None or (task.truth == UNKNOWN).any():
+            raise InputError(
+                "aggregator",
+                self.aggregator,
+                "must have true labels: a dataset, or teachers.labels",
+            )
+        return task
+
+    def doubts(self, promise: Promise, data: Data) -> list[str]:
+        return []
+
+    def teach(self, data: Data, session: Session, stage: Clock) -> VoteHistograms:
+        assert data.task.truth is not None
+        return VoteHistograms.of_truth(data.task.truth, data.task.classes)

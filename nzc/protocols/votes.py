@@ -1,0 +1,174 @@
+"""Votes: teachers label public rows, and a noisy argmax of their votes is released (PATE, NZC).
+
+records (private)  →  teachers  →  votes  →  Session.ask  →  labels (public), round by round
+"""
+
+from abc import abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from nzc.clock import Clock
+from nzc.data import DataSplits
+from nzc.mechanisms import Adjacency
+from nzc.planning.advice import doubts
+from nzc.planning.expected import expected, histograms, vote_shares
+from nzc.privacy.promise import Policy, Promise, Share, admits_answered
+from nzc.privacy.session import Session
+from nzc.protocols.base import Data, Protocol, Released
+from nzc.protocols.group_budgets import weigh
+from nzc.protocols.smoothing import NoisyTotals, smooth
+from nzc.teachers import Teachers, VoteHistograms
+from nzc.teachers.base import Task
+from nzc.types import Floats
+from nzc.validation import InputError
+
+
+class Voting(Protocol):
+    """What protocols share whose private knowledge are votes on the rows of the pool."""
+
+    @abstractmethod
+    def teach(self, data: Data, session: Session, stage: Clock) -> VoteHistograms: ...
+
+    def release(
+        self,
+        taught: VoteHistograms,
+        data: Data,
+        session: Session,
+        probs: Floats | None,
+        stage: Clock,
+    ) -> Released:
+        rows = data.choose(session, probs)
+        with stage("labels"):
+            session.ask(taught.votes, taught.teachers, rows, probs)
+            released = self._released(taught, data, session)
+        if probs is None:
+            return released
+        learn = released.learn
+        learn[session.rows] = session.policy.mechanism.reinforce(
+            learn[session.rows], probs[session.rows]
+        )
+        return released
+
+    def _released(self, taught: VoteHistograms, data: Data, session: Session) -> Released:
+        """Return the labels; and class probabilities, where noisy counts are released."""
+        labels = session.labels.copy()
+        counts = session.counts
+        if counts is None:
+            return Released(labels, labels.copy())
+        rows = session.rows
+        places = data.splits.places
+        mixed = 0.0
+        if places is None:  # how likely each class has the largest count
+            noise = session.rounds[0].planned.mechanism.noise
+            probabilities = np.zeros((len(labels), counts.shape[1]))
+            probabilities[rows] = np.exp(noise.log_law(counts.astype(np.float64)))
+        else:
+            totals = self.totals(taught, data, session)
+            mixed = self.mixed(totals)
+            probabilities = smooth(places, rows, totals, mixed)
+        labels[rows] = probabilities[rows].argmax(axis=1)
+        return Released(labels, labels.copy(), probabilities, mixed)
+
+    def totals(self, taught: VoteHistograms, data: Data, session: Session) -> NoisyTotals:
+        """Return the released counts, and what is known of their sums."""
+        counts = session.counts
+        assert counts is not None
+        deviation = session.rounds[0].planned.mechanism.noise.deviation
+        expected = np.full(len(counts), float(session.voters))
+        return NoisyTotals(counts.astype(np.float64), expected, deviation)
+
+    def mixed(self, totals: NoisyTotals) -> float:
+        """Return how much classes mix among rows alike: teachers differ about a row of one."""
+        return 0.0
+
+    def expected(self, policy: Policy, task: Task, asked: int) -> tuple[float, float]:
+        """Return the expected shares of queries with a label, and with the right one."""
+        votes, frequency = histograms(vote_shares(task.classes), task.voters)
+        mechanism = policy.mechanism.first or policy.mechanism
+        return expected(mechanism, votes, frequency)
+
+    def doubts(self, promise: Promise, data: Data) -> list[str]:
+        """Return the same as `nzc plan` says."""
+        policy = promise.policy
+        asked = sum(promise.sizes)
+        answered, right = self.expected(policy, data.task, asked)
+        first = promise.rounds[0]
+        labels = answered * asked
+        limit = None
+        if first.mechanism.screen is None:  # else noise decides their number
+            labels = float(admits_answered(first.filter, asked))
+            if labels < asked:
+                limit = policy.budget
+        return doubts(
+            labels,
+            right / (answered or 1),
+            data.task.classes,
+            limit,
+            promise.bound[1],
+            data.splits.unit_count or None,
+            in_cells=not first.mechanism.adjacency.everywhere,
+        )
+
+    def votes(self, taught: VoteHistograms, session: Session) -> VoteHistograms:
+        return taught
+
+
+@dataclass(frozen=True)
+class Votes(Voting):
+    """Teachers, each of which learned from records of its own, vote on public rows."""
+
+    teachers: Teachers
+
+    @property
+    def needs_places(self) -> bool:  # type: ignore[override]
+        return self.teachers.needs_places
+
+    def adjacency(self, labels_only: bool = False) -> Adjacency:
+        return self.teachers.adjacency(labels_only)
+
+    def require(self, splits: DataSplits, name: str) -> None:
+        self.teachers.require(splits, name)
+
+    def weigh(self, splits: DataSplits, shares: Mapping[str, Share]) -> DataSplits:
+        return weigh(splits, shares, self.teachers.takes_budgets)
+
+    def check(self, splits: DataSplits) -> Task:
+        return self.teachers.check(splits)
+
+    def promise(self, policy: Policy, data: Data, learns: bool) -> Promise:
+        promise = super().promise(policy, data, learns)
+        if self.teachers.labels_asked_only and len(promise.rounds) > 1:
+            raise InputError(
+                "rounds",
+                len(promise.rounds),
+                "must be 1 where teachers label asked rows only (teachers.label)",
+            )
+        return promise
+
+    def check_training(self, data: Data) -> None:
+        self.teachers.check_training(data.splits, data.store, data.trainer)
+
+    def teach(self, data: Data, session: Session, stage: Clock) -> VoteHistograms:
+        splits = self._asked(data, session)
+        with stage("teachers"):
+            trained = self.teachers.train(splits, data.store, data.trainer)
+        voters = session.policy.mechanism.adjacency.voters
+        stage.done("teachers", f"{data.task.voters:,} ready", voters)
+        with stage("votes"):
+            votes = self.teachers.vote(splits, trained)
+        stage.done("votes", f"{len(votes):,} rows counted")
+        return VoteHistograms(votes, data.task.voters, data.task.truth)
+
+    def train_worker(self, data: Data, session: Session, stage: Clock) -> None:
+        if self.teachers.labels_asked_only:
+            data = self.placed(data, stage)
+        self.teachers.train_worker(self._asked(data, session), data.store, data.trainer)
+
+    def _asked(self, data: Data, session: Session) -> DataSplits:
+        """Return the splits with the rows to label, for teachers that label no others."""
+        if not self.teachers.labels_asked_only:
+            return data.splits
+        rows = data.choose(session)
+        return replace(data.splits, asked=rows, coins=session.coins(rows))

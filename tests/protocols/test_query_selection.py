@@ -1,0 +1,71 @@
+"""Which public rows are asked, and in which rounds."""
+
+from contextlib import nullcontext
+
+import numpy as np
+from conftest import parametrize
+from numpy.random import default_rng
+from pytest import raises
+
+from nzc.protocols.query_selection import CHOICES, QuerySelection
+from nzc.validation import InputError
+
+POOL, CLASSES = 60, 4
+
+
+def _probabilities(seed: int = 0) -> np.ndarray:
+    return default_rng(seed).dirichlet(np.full(CLASSES, 0.5), size=POOL)
+
+
+@parametrize("choice", CHOICES)
+def test_what_is_chosen_is_left_and_never_asked_twice(choice: str) -> None:
+    left = default_rng(2).permutation(POOL)[:40]
+    for size in (0, 7, 40):
+        rng = default_rng(size)
+        rows = QuerySelection(choice).choose(left, size, None, rng, _probabilities(1))
+        assert len(rows) == len(set(rows)) == size
+        assert set(rows) <= set(left)
+
+
+def test_balanced_takes_as_many_of_each_class_as_there_are_and_entropy_the_least_certain() -> None:
+    def chosen(choice: str, probs: np.ndarray) -> np.ndarray:
+        selection = QuerySelection(choice)
+        return selection.choose(np.arange(POOL), 20, probs, default_rng(0))
+
+    classes = np.repeat(np.arange(CLASSES), [40, 10, 8, 2])
+    balanced = classes[chosen("balanced", np.eye(CLASSES)[classes])]
+    assert np.bincount(balanced).tolist() == [6, 6, 6, 2]
+    probs = _probabilities()
+    entropy = -(probs * np.log(probs)).sum(axis=1)
+    rows = chosen("entropy", probs)
+    assert entropy[rows].min() >= np.delete(entropy, rows).max()
+
+
+#: Choice, rounds, queries, whether there is a student, whether the mechanism asks for one; sizes,
+#: or what is said.
+SIZES = [
+    ("first", None, None, True, False, [60]),
+    ("first", None, 50, True, True, [25, 25]),
+    ("first", None, 50, False, True, [50]),
+    ("first", 3, 50, True, False, [17, 17, 16]),
+    ("first", [10, 30], None, True, False, [10, 30]),
+    ("entropy", None, None, False, False, "query_choice=entropy: .* no student"),
+    ("balanced", 1, None, True, False, "rounds=1: must be 2 or more"),
+    ("first", [30, 31], None, True, False, "queries=61: .* from 1 to 60"),
+    ("first", [10, 10], 10, True, False, "queries=10: .* sum of rounds"),
+    ("first", 11, 10, True, False, "rounds=11: .* from 1 to 10"),
+    ("first", 2, None, False, False, "rounds=2: .* no student"),
+]
+
+
+@parametrize(("choice", "parts", "queries", "student", "asks", "sizes"), SIZES)
+def test_sizes_of_rounds(
+    choice: str,
+    parts: object,
+    queries: int | None,
+    student: bool,
+    asks: bool,
+    sizes: list[int] | str,
+) -> None:
+    with nullcontext() if isinstance(sizes, list) else raises(InputError, match=sizes):
+        assert QuerySelection(choice, parts, queries).sizes(POOL, student, asks) == sizes
