@@ -5,9 +5,24 @@ from pathlib import Path
 from typing import Any
 
 from hydra.core.plugins import Plugins
+from hydra.experimental.callback import Callback
 from hydra.plugins.sweeper import Sweeper
 from hydra.types import HydraContext, TaskFunction
 from omegaconf import DictConfig, flag_override
+
+
+class SweepHooks(Callback):
+    """Hydra's callback for a sweep: it puts `AnsweredSweeper` around the chosen sweeper.
+
+    Launchers send this to their workers.
+    """
+
+    def on_multirun_start(self, config: DictConfig, **kwargs: Any) -> None:
+        chosen = dict(config.hydra.sweeper)
+        if config.hydra.runtime.choices["hydra/sweeper"] == "basic":  # rows is more
+            chosen["_target_"] = "hydra_plugins.nzc.RowSweeper"
+        wrapper = {"_target_": "hydra_plugins.nzc.AnsweredSweeper", "_recursive_": False}
+        set_sweeper(config, wrapper | {"sweeper": chosen})
 
 
 class RowSweeper(Sweeper):

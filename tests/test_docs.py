@@ -116,10 +116,12 @@ def _of_votes(
 
 def _small(words: list[str]) -> list[str]:
     """Return overrides that keep a training short."""
-    small = ["figures=false", "tracking=none", "student.steps=30", "teachers.count=4"]
+    small = ["figures=false", "tracking=none", "student.steps=30"]
+    if "teachers=shares" in words:
+        return small
     if "teachers=sklearn" in words:
-        return [*small, "teachers.parallel=1"]
-    return [*small, "teachers.epochs=10"]
+        return [*small, "teachers.count=4", "teachers.parallel=1"]
+    return [*small, "teachers.count=4", "teachers.epochs=10"]
 
 
 def _extensions() -> list[str]:

@@ -33,8 +33,9 @@ NODES = [node for tree in TREES.values() for node in ast.walk(tree)]
 
 
 def test_no_file_imports_itself_by_way_of_others() -> None:
-    graph = grimp.build_graph("nzc", cache_dir=None)
-    imports = {name: graph.find_modules_directly_imported_by(name) for name in graph.modules}
+    graph = grimp.build_graph("nzc", "hydra_plugins", cache_dir=None)
+    own = [name for name in graph.modules if "nzc" in name]  # not the plugins of others
+    imports = {name: graph.find_modules_directly_imported_by(name) for name in own}
     TopologicalSorter(imports).prepare()  # raises CycleError
 
 

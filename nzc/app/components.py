@@ -1,6 +1,7 @@
 """The components of a run, from a composed configuration: all objects, the rules of labeling."""
 
 from collections.abc import Callable
+from copy import deepcopy
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -108,7 +109,10 @@ def build_policy(cfg: DictConfig, protocol: Protocol, rows: Callable[[], int]) -
             queries = sum(rounds)
         elif queries is None:
             queries = rows() if adjacency.everywhere else 1  # all labels cost as much as one
-        _spend_budget(cfg, noise, adjacency, queries, plan)
+        found = _noise_for_budget(cfg, noise, adjacency, queries, plan)
+        cfg.aggregator[noise] = found[noise]
+        if not OmegaConf.select(cfg, "baseline"):
+            _say_noise(cfg, found, f"{queries} queries" if adjacency.everywhere else "all labels")
     return Policy(
         mechanism=_mechanism(cfg, adjacency),
         seed=cfg.seed,
@@ -173,19 +177,23 @@ def _free_noise(cfg: DictConfig) -> str | None:
     return next(iter(free), None)
 
 
-def _spend_budget(
+def _noise_for_budget(
     cfg: DictConfig,
     noise: str,
     adjacency: Adjacency,
     queries: int,
     plan: Callable[..., sanitised.Plan],
-) -> None:
-    """Set the parameter `noise` of the aggregator so that the queries spend `budget.epsilon`."""
+) -> dict[str, float]:
+    """Return the parameters of the aggregator that are null, at which the queries spend the budget.
+
+    noise  the one that decides the others
+    """
+    trial = deepcopy(cfg)
     unknown = [str(key) for key, value in cfg.aggregator.items() if value is None]
 
     def epsilon_of(value: float, rough: bool) -> float:
-        cfg.aggregator[noise] = value
-        mechanism = _mechanism(cfg, adjacency)
+        trial.aggregator[noise] = value
+        mechanism = _mechanism(trial, adjacency)
         bound_cost = FREE
         if cfg.bound == SANITISED and mechanism.bounds:  # the bound is a release with noise too
             planned = [(queries, bound) for bound in mechanism.bounds]
@@ -195,14 +203,11 @@ def _spend_budget(
         )
 
     with within("budget"):
-        cfg.aggregator[noise] = calibrate_noise(epsilon_of, cfg.budget.epsilon, noise, queries)
-    if OmegaConf.select(cfg, "baseline"):
-        return
-    words = [
-        f"aggregator.{key}={cfg.aggregator[key]:.6g}"
-        for key in unknown
-        if cfg.aggregator[key] is not None
-    ]
-    labels = f"{queries} queries" if adjacency.everywhere else "all labels"
-    spent = f"{labels} then cost at most ε = {cfg.budget.epsilon:g}"
-    say(f"{' '.join(words)}: {spent}")
+        value = calibrate_noise(epsilon_of, cfg.budget.epsilon, noise, queries)
+    trial.aggregator[noise] = value
+    return {key: trial.aggregator[key] for key in unknown if trial.aggregator[key] is not None}
+
+
+def _say_noise(cfg: DictConfig, found: dict[str, float], labels: str) -> None:
+    words = [f"aggregator.{key}={value:.6g}" for key, value in found.items()]
+    say(f"{' '.join(words)}: {labels} then cost at most ε = {cfg.budget.epsilon:g}")

@@ -143,7 +143,7 @@ def _checked_jobs(config: DictConfig) -> list[SweepJob]:
     refuse_unknown_keys(config)
     jobs: list[SweepJob] = []
     mistakes: list[InputError] = []
-    if config.hydra.runtime.choices["hydra/sweeper"] in ("rows", "basic"):  # see nzc.app.hooks
+    if config.hydra.runtime.choices["hydra/sweeper"] in ("rows", "basic"):  # see hydra_plugins.nzc
         jobs, configs, mistakes = compose_jobs(config, plan_jobs(config))
     else:
         config.hydra.overrides.task += better_recipe(config)

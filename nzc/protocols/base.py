@@ -56,7 +56,7 @@ class Released:
     """What is public after a round. Nothing here costs more than the session charges.
 
     labels         [pool] that were released, or follow from what was released; ABSTAIN: none
-    learn          [pool] the labels to learn from: these, and those that a student gave itself
+    with_own       [pool] these, and those that a sure student gave itself; None: there are none
     probabilities  [pool, classes]; None: labels alone are known
     mixed          how much classes mix among rows that are alike (`StudentData.mixed`)
     model          which the protocol itself learned: the student where no other learns
@@ -66,13 +66,18 @@ class Released:
     """
 
     labels: Ints
-    learn: Ints
+    with_own: Ints | None = None
     probabilities: Floats | None = None
     mixed: float = 0.0
     model: FittedStudent | None = None
     model_from: str | None = None
     names: Mapping[str, str] = field(default_factory=dict)
     mechanism: str = ""
+
+    @property
+    def learn(self) -> Ints:
+        """The labels [pool] to learn from."""
+        return self.labels if self.with_own is None else self.with_own
 
     @property
     def reinforced(self) -> int:
@@ -160,8 +165,3 @@ class Protocol(ABC):
     def votes(self, taught: Any, session: Session) -> VoteHistograms:
         """Return the votes, for figures that stay private; by default there are none."""
         return VoteHistograms(np.zeros((0, 0), np.int64), session.voters)
-
-
-def no_labels(rows: int) -> Ints:
-    """Return labels [rows] of which none is known."""
-    return np.full(rows, ABSTAIN)

@@ -28,7 +28,7 @@ from nzc.networks import outputs
 from nzc.privacy.promise import Policy, Promise, Share
 from nzc.privacy.run_ledger import question
 from nzc.privacy.session import Session
-from nzc.protocols.base import Data, Protocol, Released, no_labels
+from nzc.protocols.base import Data, Protocol, Released
 from nzc.protocols.group_budgets import weigh
 from nzc.representation import Placement, Representation
 from nzc.representation.bounded import shortened
@@ -159,10 +159,8 @@ class Baseline(Protocol):
                 repr(learner),
             )
         classifier = LinearNetwork(weights.T.copy(), np.zeros(splits.classes))
-        none = no_labels(len(session.labels))
         return Released(
-            labels=none,
-            learn=none,
+            labels=session.labels,
             model=FittedStudent(nn.Sequential(taught.network, classifier)),
             model_from=f"{splits.unit_count:,} private {data.task.unit}s: "
             f"{STEPS} steps, noise {learner.noise:.4g}",

@@ -116,7 +116,6 @@ class Sums(Protocol):
         linear = LinearNetwork(model.weights.T.copy(), model.bias)
         return Released(
             labels=session.labels,
-            learn=session.labels,
             probabilities=probabilities,
             model=FittedStudent(nn.Sequential(taught.network, linear)),
             model_from=f"noisy sums of {counts.least:,} private {data.task.unit}s",

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from nzc.clock import Clock
 from nzc.data import UNKNOWN, DataSplits
 from nzc.mechanisms import Adjacency
-from nzc.privacy.promise import Promise
+from nzc.privacy.promise import Policy, Promise
 from nzc.privacy.session import Session
 from nzc.protocols.base import Data, Protocol
 from nzc.protocols.votes import Voting
@@ -32,14 +32,17 @@ class Truth(Voting):
         self.instead_of.require(splits, name)
 
     def check(self, splits: DataSplits) -> Task:
-        task = self.instead_of.check(splits)
-        if task.truth is None or (task.truth == UNKNOWN).any():
+        return self.instead_of.check(splits)
+
+    def promise(self, policy: Policy, data: Data, learns: bool) -> Promise:
+        truth = data.task.truth
+        if truth is None or (truth == UNKNOWN).any():
             raise InputError(
                 "aggregator",
                 self.aggregator,
                 "must have true labels: a dataset, or teachers.labels",
             )
-        return task
+        return super().promise(policy, data, learns)
 
     def doubts(self, promise: Promise, data: Data) -> list[str]:
         return []

@@ -45,18 +45,18 @@ class Voting(Protocol):
             released = self._released(taught, data, session)
         if probs is None:
             return released
-        learn = released.learn
-        learn[session.rows] = session.policy.mechanism.reinforce(
-            learn[session.rows], probs[session.rows]
-        )
-        return released
+        asked = session.rows
+        reinforce = session.policy.mechanism.reinforce
+        with_own = released.labels.copy()
+        with_own[asked] = reinforce(with_own[asked], probs[asked])
+        return replace(released, with_own=with_own)
 
     def _released(self, taught: VoteHistograms, data: Data, session: Session) -> Released:
         """Return the labels; and class probabilities, where noisy counts are released."""
         labels = session.labels.copy()
         counts = session.counts
         if counts is None:
-            return Released(labels, labels.copy())
+            return Released(labels)
         rows = session.rows
         places = data.splits.places
         mixed = 0.0
@@ -69,7 +69,7 @@ class Voting(Protocol):
             mixed = self.mixed(totals)
             probabilities = smooth(places, rows, totals, mixed)
         labels[rows] = probabilities[rows].argmax(axis=1)
-        return Released(labels, labels.copy(), probabilities, mixed)
+        return Released(labels, probabilities=probabilities, mixed=mixed)
 
     def totals(self, taught: VoteHistograms, data: Data, session: Session) -> NoisyTotals:
         """Return the released counts, and what is known of their sums."""
