@@ -290,8 +290,8 @@ def features(overrides: list[str]) -> Features:
 
     from nzc.app.build import build
     from nzc.app.config import compose_run
-    from nzc.representation import Placement
     from nzc.protocols.dp_sgd import Scaled
+    from nzc.representation import Placement
 
     cfg = compose_run(["recipe=near_zero", "trainer.progress=false", *overrides])
     splits = build(cfg, "dataset").load()

@@ -49,7 +49,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 
 import nzc
 from nzc.app.config import compose_run
-from nzc.labeling.ledger import now
+from nzc.privacy.ledger import now
 from nzc.runs.formatting import is_share, number, percent, short_range, some
 from nzc.runs.layout import FIGURES, RESULT, as_typed, read_overrides
 from nzc.runs.quantities import NOBODY, protects_nobody
@@ -64,7 +64,7 @@ EVIDENCE = HOME / "docs" / "results"
 PAGES = [HOME / "README.md", *sorted((HOME / "docs").glob("*.md"))]
 
 #: The code that decides an ε.
-DECIDES = ["nzc/mechanisms", "nzc/accounting", "nzc/labeling", "nzc/runs/baseline.py"]
+DECIDES = ["nzc/mechanisms", "nzc/accounting", "nzc/privacy", "nzc/protocols"]
 #: Columns of a sweep's jobs that say nothing about its question.
 _LEFT_OUT = re.compile(
     r"(folder|job|run|error|rng|neighbours|finished|warnings|rounds|accuracy_interval)$"

@@ -47,9 +47,10 @@ from nzc.app.components import build_components
 from nzc.app.config import compose_run
 from nzc.data import DataSplits
 from nzc.mechanisms import ABSTAIN, NoisyArgmax, count_votes
+from nzc.protocols.cells import Cells, counts_of
+from nzc.protocols.smoothing import nearest
 from nzc.runs.formatting import number, percent
 from nzc.students import StudentConfig, StudentData
-from nzc.protocols.cells import Cells, nearest
 from nzc.teachers.engine import TeacherEnsemble
 from nzc.teachers.ensemble import Ensemble
 from nzc.teachers.sharded import collect
@@ -392,9 +393,9 @@ def attack_cells(overrides: list[str], fpr: float, pairs: int = 2000) -> None:
     """Show the best attacks on the labels of recipe=near_zero."""
     cfg = compose_run(["recipe=near_zero", *overrides, "student=none"])
     parts = build_components(cfg, cfg.hydra.runtime.choices, figures=False)
-    teachers, policy = parts.teachers, parts.policy
+    policy = parts.policy
     assert (
-        isinstance(teachers, Cells)
+        isinstance(parts.protocol, Cells)
         and parts.dataset is not None
         and parts.representation is not None
     )
@@ -404,11 +405,10 @@ def attack_cells(overrides: list[str], fpr: float, pairs: int = 2000) -> None:
         np.random.default_rng([policy.seed, 4, 0]),
     )
     embedding = parts.representation.embed(splits, parts.store, parts.trainer)
-    rows = policy.selection.choose(
-        np.arange(len(splits.public)), parts.queries or 1, None, rng, embedding.public
+    rows = parts.selection.choose(
+        np.arange(len(splits.public)), parts.selection.queries or 1, None, rng, embedding.public
     )
-    splits = replace(splits, embedding=embedding, asked=rows)
-    votes = teachers.vote(splits, teachers.train(splits, parts.store, parts.trainer)).votes[rows]
+    votes = counts_of(replace(splits, embedding=embedding), rows)[rows]
 
     home, y = nearest(embedding.private, embedding.public[rows]), splits.private.y
     attacks = []

@@ -117,17 +117,19 @@ class Baseline(Protocol):
 
     def check(self, splits: DataSplits) -> Task:
         task = self.instead_of.check(splits)
-        if task.unit == "teacher":  # of votes from a file
-            raise _refused()
         if self.representation is not None:
             self.representation.check(splits.public.x)
         return task
 
     def promise(self, policy: Policy, data: Data, learns: bool) -> Promise:
-        """Return the promise at the δ of DP-SGD. InputError: the labels have no finite ε."""
+        """Return it at the δ of DP-SGD. InputError: there are no records, or no finite ε."""
         labels = self.instead_of.promise(policy, data, learns)
-        if not np.isfinite(labels.epsilon):
-            raise _refused()
+        if data.task.unit == "teacher" or not np.isfinite(labels.epsilon):
+            raise InputError(
+                "baseline",
+                True,
+                "must be false unless there are private records, and labels with a finite ε",
+            )
         alone = replace(labels.rounds[0], size=0)
         return Promise(policy, (alone,), None, {}, (labels.epsilon, policy.delta))
 
@@ -175,14 +177,6 @@ class Features:
 
     network: nn.Module
     x: Floats
-
-
-def _refused() -> InputError:
-    return InputError(
-        "baseline",
-        True,
-        "must be false unless there are private records, and labels with a finite ε",
-    )
 
 
 class Scaled(nn.Module):

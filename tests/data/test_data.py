@@ -11,14 +11,12 @@ from hypothesis import strategies as st
 from numpy.random import default_rng
 from numpy.testing import assert_allclose, assert_array_equal
 from pytest import MonkeyPatch, raises
-from sklearn.tree import DecisionTreeClassifier
 
 from nzc.app.config import compose_run
 from nzc.data.digits import Digits
 from nzc.data.splits import Records
 from nzc.data.standardizer import Standardizer
 from nzc.teachers.sharded import partition
-from nzc.teachers.sklearn import Sklearn
 from nzc.teachers.votes import VoteFile
 from nzc.validation import InputError
 
@@ -62,9 +60,8 @@ def test_labels_decide_nothing_public(monkeypatch: MonkeyPatch) -> None:
     assert (other.pool == splits.pool).all()
     plain = Digits(0, 300, 400).read()
     assert plain.pool is plain.public.x
-    trees = Sklearn(count=4, seed=0, estimator=DecisionTreeClassifier())
-    assert trees.unit(splits) == "label"
-    assert "nothing protects" in trees.neighbours(splits)
+    assert splits.unit == "label"
+    assert "nothing protects" in splits.neighbours
     with raises(InputError, match=r"^path="):
         VoteFile("votes.npy").check(splits)
 

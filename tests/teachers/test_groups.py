@@ -16,6 +16,7 @@ from sklearn.tree import DecisionTreeClassifier
 
 from nzc.data import DataSplits, Split, Units
 from nzc.mechanisms import Abstentions, Adjacency, count_votes
+from nzc.teachers import VoteHistograms
 from nzc.teachers.sharded import ShardedTeachers, partition
 from nzc.teachers.sklearn import Sklearn
 from nzc.teachers.votes import VoteFile
@@ -113,13 +114,12 @@ def test_a_shard_of_names_has_the_same_order_whatever_that_of_the_file() -> None
 def test_the_unit_of_privacy_follows_from_groups() -> None:
     grouped = _table(default_rng(0), 150, 40)
     singly = replace(grouped, units=Units())
-    assert TREES.unit(grouped) == "group"
-    assert TREES.unit(singly) == "record"
-    assert TREES.neighbours(grouped).startswith("all records of one group")
-    assert TREES.neighbours(singly) == "one record differs"
-    assert VoteFile("votes.npy").unit(grouped) == "teacher"
-    assert replace(TREES, count=40).check(grouped).teachers == 40
-    assert replace(TREES, count=41).check(singly).teachers == 41
+    of_groups = replace(TREES, count=40).check(grouped)
+    of_records = replace(TREES, count=41).check(singly)
+    assert (of_groups.unit, of_records.unit) == ("group", "record")
+    assert of_groups.neighbours.startswith("all records of one group")
+    assert of_records.neighbours == "one record differs"
+    assert (of_groups.voters, of_records.voters) == (40, 41)
     with raises(InputError, match=r"^count=41: .*from 1 to 40"):
         replace(TREES, count=41).check(grouped)
 
@@ -135,9 +135,10 @@ def test_a_file_of_votes_may_lack_some_where_the_number_of_teachers_is_stated(
     stated = VoteFile(path, count=5)
     assert unstated.adjacency() == Adjacency()
     assert stated.adjacency() == Abstentions(5)
-    assert stated.check(NONE) == (3, 3, 5)
-    assert "abstains" in stated.neighbours(NONE)
-    assert stated.vote(NONE, 0 * votes).summary["gap_above_2"] is None
+    task = stated.check(NONE)
+    assert (task.rows, task.classes, task.voters, task.unit) == (3, 3, 5, "teacher")
+    assert "abstains" in task.neighbours
+    assert VoteHistograms(0 * votes, 5).summary["gap_above_2"] is None
     for wrong in (unstated, VoteFile(path, count=2)):
         with raises(InputError, match=r"^path="):
             wrong.check(NONE)
