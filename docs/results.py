@@ -53,7 +53,7 @@ from nzc.privacy.ledger import now
 from nzc.runs.formatting import is_share, number, percent, short_range, some
 from nzc.runs.layout import FIGURES, RESULT, as_typed, read_overrides
 from nzc.runs.quantities import NOBODY, protects_nobody
-from nzc.runs.result import result_keys, versions
+from nzc.runs.result import QUANTITIES, versions
 from nzc.sweeps.figures import caption_of, plot, points_of
 from nzc.sweeps.spec import SweepFigure, spec_of
 from nzc.sweeps.table import NOTHING, Sweep, cell
@@ -336,7 +336,7 @@ def _runs(spec: TableSpec) -> DataFrame:
     runs = runs.reindex(columns=list(dict.fromkeys([*runs, "row", "overrides"])))
     runs = runs[runs["name"].str.contains(spec.only)].reset_index(drop=True)
     settings = DataFrame(list(runs["overrides"].astype(object).fillna("").map(_settings)))
-    known = {*runs, *result_keys(), "epsilon", "seeds"}
+    known = {*runs, *QUANTITIES, "epsilon", "seeds"}
     for key in [*spec.lines.values(), *filter(None, [spec.across]), *spec.cells.values()]:
         name, _, part = key.rpartition(".")
         if name == "row":

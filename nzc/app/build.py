@@ -20,7 +20,7 @@ from nzc.protocols import Protocol
 from nzc.representation import Representation
 from nzc.runs.layout import flatten
 from nzc.runs.own_metric import OwnMetric
-from nzc.runs.quantities import is_taken
+from nzc.runs.result import is_taken
 from nzc.students import Student
 from nzc.teachers import Teachers
 from nzc.tracking import MLflow

@@ -10,7 +10,7 @@ from nzc.app.errors import Parser
 from nzc.mechanisms import Counts
 from nzc.planning.budget import QUERIES, Plan, PlannedRun
 from nzc.planning.expected import AGREEMENT, expected_in_cells, rows_to_ask
-from nzc.runs.formatting import percent, show
+from nzc.runs.formatting import heading, percent, show
 from nzc.saying import say
 from nzc.types import Shape
 from nzc.validation import InputError, positive, share, whole
@@ -71,7 +71,7 @@ def _show_plan(planned: Plan, best: PlannedRun) -> None:
         f"{planned.teachers:,} teachers · {planned.classes} classes · ε = {planned.epsilon:g} "
         f"at δ = {planned.delta:g} · agreement {percent(planned.agreement)}",
         notes,
-        ("", "aggregator", "noise", "queries", "right labels", "label accuracy"),
+        ("", "aggregator", "noise", "queries", "right labels", heading("label_accuracy")),
     )
     for row in planned.rows:
         mark = ""

@@ -14,14 +14,9 @@ from scipy.special import expit
 from nzc.privacy.totals import Total
 from nzc.runs.formatting import number, short_mechanism
 from nzc.runs.layout import LABELS, STUDENT_INPUT
+from nzc.runs.result import STATED
 from nzc.runs.summary import contributors
 from nzc.validation import Tree
-
-#: The keys of result.json that are published as they are.
-_FACTS = (
-    "dataset", "mechanism", "student", "rng", "delta", "neighbours", "unit", "bound", "finished",
-    "learned_from", "grouped_by", "moved_votes", "voters", "individual",
-)  # fmt: skip
 
 
 def statement(
@@ -70,7 +65,7 @@ def _facts(result: Tree, name: str, total: Total) -> Tree:
         stated["audited"] = epsilon["audited"]
     return {
         "name": name,
-        **{key: result.get(key) for key in _FACTS},
+        **{key: result.get(key) for key in STATED},
         "delta": float(epsilon.get("published_delta", result["delta"])),
         "teachers": count if result["voters"] == "teachers" else None,
         "contributors": {"kind": contributors(result["voters"], result["unit"]), "count": count},

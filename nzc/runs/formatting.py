@@ -8,16 +8,9 @@ from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
 
 from rich.console import Console
 
-from nzc.runs.quantities import QUANTITIES, quantity_of
+from nzc.runs.result import quantity_of
 from nzc.saying import say
 from nzc.validation import in_a_line
-
-#: What each ε means, in the order of the table.
-EPSILONS = {
-    key.removeprefix("epsilon."): quantity.meaning
-    for key, quantity in QUANTITIES.items()
-    if quantity.meaning
-}
 
 
 def heading(key: str) -> str:
@@ -27,9 +20,13 @@ def heading(key: str) -> str:
 
 def axis_name(key: str) -> str:
     """Return the name of a key on an axis, with its unit."""
-    quantity = quantity_of(key)
-    name = quantity.axis or heading(key)
-    return f"{name} (%)" if quantity.share else name
+    name = long_name(key)
+    return f"{name} (%)" if is_share(key) else name
+
+
+def long_name(key: str) -> str:
+    """Return the name of a key where no table stands around it."""
+    return quantity_of(key).axis or heading(key)
 
 
 def is_share(key: str) -> bool:

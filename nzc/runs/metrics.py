@@ -10,6 +10,7 @@ import numpy as np
 from nzc.data import UNKNOWN, DataSplits
 from nzc.mechanisms import ABSTAIN
 from nzc.runs.own_metric import OwnMetric, own_metrics
+from nzc.runs.quantities import share
 from nzc.types import Bools, Floats, Ints
 from nzc.validation import Tree
 
@@ -60,7 +61,7 @@ class Answers:
 
 def _measured(label: str, measure: Callable[[Answers], float | None] | None) -> Any:
     """Return the field of a metric, which is a share: its label, and how it is computed."""
-    return field(default=None, metadata={"label": label, "measure": measure})
+    return field(default=None, metadata={"quantity": share(label), "measure": measure})
 
 
 @dataclass(frozen=True)

@@ -4,21 +4,21 @@ import json
 import platform
 import re
 import subprocess
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
-from dataclasses import asdict, dataclass, field, fields, replace
+from dataclasses import Field, asdict, dataclass, field, fields, replace
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 from nzc.accounting.epsilon import Epsilon
 from nzc.clock import Stage
 from nzc.data import splits
 from nzc.privacy.ledger import now
 from nzc.runs.layout import RESULT, flatten, with_infinity
-from nzc.runs.metrics import Metrics, Shares
-from nzc.runs.quantities import QUANTITIES, protects_nobody, quantity_of, tracked_as
+from nzc.runs.metrics import RECALL, Metrics, Shares
+from nzc.runs.quantities import EPSILONS, Quantity, protects_nobody, said, share, tracked_as
 from nzc.storage.files import write_private
 from nzc.teachers import base
 from nzc.types import Floats, Ints
@@ -69,6 +69,22 @@ class RoundResult:
     epsilon: float | None  # exact ε of this round alone
 
 
+#: What is said of the keys of each section. `_ANY` has any keys.
+_TEACHERS = {
+    "count": Quantity("teachers", tracked=True),
+    "mean_accuracy": share("one teacher", "teacher accuracy", private=True),
+    "ensemble_accuracy": share("ensemble", "ensemble accuracy", private=True),
+    "gap_above_2": share("gap > 2", "queries", private=True),
+    "gap_above_3": share("gap > 3", "queries", private=True),
+}
+_DATA = dict.fromkeys(get_args(splits.SummaryKey), Quantity())
+_SECONDS = dict.fromkeys(get_args(Stage), Quantity(tracked=True))
+_ANY = {"": Quantity()}
+_METRICS = {part.name: part.metadata["quantity"] for part in fields(Metrics) if part.metadata} | {
+    "recall.": Quantity()
+}
+
+
 @dataclass(frozen=True, kw_only=True)
 class RunResult:
     """All quantities of one run, as in result.json. None: it does not apply or was not asked for.
@@ -94,44 +110,46 @@ class RunResult:
     individual        ε by budget group, at the δ of `epsilon.published`
     """
 
-    dataset: str
+    dataset: str = said(stated=True)
     aggregator: str
-    student: str
+    student: str = said(stated=True)
     seed: int
-    rng: str
-    mechanism: str
-    delta: float
+    rng: str = said(stated=True)
+    mechanism: str = said(stated=True)
+    delta: float = said(stated=True)
     queries: int
-    answered: int
+    answered: int = said(tracked=True)
     refused: int
     reinforced: int
-    label_accuracy: float | None
-    accuracy: float | None
-    teachers: dict[base.SummaryKey, float | int | None]
-    epsilon: Epsilon
+    label_accuracy: float | None = said("label accuracy", share=True, tracked=True)
+    accuracy: float | None = said("student", axis="student accuracy", share=True, tracked=True)
+    teachers: dict[base.SummaryKey, float | int | None] = said(of=_TEACHERS)
+    epsilon: Epsilon = said(of=EPSILONS | {"published_delta": Quantity()})
     rounds: list[RoundResult]
-    data: dict[splits.SummaryKey, Any] | None = None
-    neighbours: str
-    unit: str
-    bound: str
-    seconds: dict[Stage, float] = field(default_factory=dict)
-    finished: str = field(default_factory=now)
-    versions: dict[str, str] = field(default_factory=dict)
-    metrics: Metrics = field(default_factory=Metrics)
+    data: dict[splits.SummaryKey, Any] | None = said(of=_DATA, default=None)
+    neighbours: str = said(stated=True)
+    unit: str = said(stated=True)
+    bound: str = said(stated=True)
+    seconds: dict[Stage, float] = field(default_factory=dict, metadata={"of": _SECONDS})
+    finished: str = field(default_factory=now, metadata={"quantity": Quantity(stated=True)})
+    versions: dict[str, str] = field(default_factory=dict, metadata={"of": _ANY})
+    metrics: Metrics = field(default_factory=Metrics, metadata={"of": _METRICS})
     warnings: list[str] = field(default_factory=list)
     folder: Path | None = None
-    ledger_trials: int | None = None
-    ledger_releases: int | None = None
-    ledger_unbounded: str | None = None
-    learned_from: str | None = None
-    grouped_by: str | None = None
-    moved_votes: str | None = None
-    voters: str = "teachers"
-    learned_accuracy: float | None = None
+    ledger_trials: int | None = said(private=True, default=None)
+    ledger_releases: int | None = said(private=True, default=None)
+    ledger_unbounded: str | None = said(private=True, default=None)
+    learned_from: str | None = said(stated=True, default=None)
+    grouped_by: str | None = said(stated=True, default=None)
+    moved_votes: str | None = said(stated=True, default=None)
+    voters: str = said(stated=True, default="teachers")
+    learned_accuracy: float | None = said("accuracy of learned labels", share=True, default=None)
     labels: Ints | None = field(default=None, repr=False, compare=False)
     predictions: Ints | None = field(default=None, repr=False, compare=False)
     probabilities: Floats | None = field(default=None, repr=False, compare=False)
-    individual: dict[str, float] = field(default_factory=dict)
+    individual: dict[str, float] = field(
+        default_factory=dict, metadata={"of": _ANY, "quantity": Quantity(stated=True)}
+    )
 
     @property
     def public(self) -> "RunResult":
@@ -140,8 +158,9 @@ class RunResult:
         Accuracies are of public rows and of the test split. How many records the groups have is
         private.
         """
-        hidden: Tree = dict.fromkeys(["ledger_trials", "ledger_releases", "ledger_unbounded"])
-        hidden["teachers"] = self.teachers | dict.fromkeys(self.teachers.keys() - {"count"})
+        hidden: Tree = {part.name: None for part in fields(self) if _of_field(part).private}
+        private = [key for key, quantity in _TEACHERS.items() if quantity.private]
+        hidden["teachers"] = self.teachers | dict.fromkeys(private)
         if self.data is not None:
             hidden["data"] = {**self.data, "digest": "private"}
             if self.unit == "group":
@@ -195,9 +214,48 @@ class RunResult:
         return cls(**{part.name: record[part.name] for part in fields(cls) if part.name in record})
 
 
-def result_keys() -> list[str]:
-    """Return the keys that result.json can hold, dotted; one that ends with a dot begins others."""
-    return list(QUANTITIES)
+def _of_field(part: Field[Any]) -> Quantity:
+    quantity: Quantity = part.metadata.get("quantity", Quantity())
+    return quantity
+
+
+def _quantities() -> Iterator[tuple[str, Quantity]]:
+    """Yield every quantity by its dotted key in result.json; one that ends with a dot begins
+    others.
+    """
+    for part in fields(RunResult):
+        if part.name not in _NOT_WRITTEN:
+            section = part.metadata.get("of") or {}
+            if not section:
+                yield part.name, _of_field(part)
+            for key, quantity in section.items():
+                yield f"{part.name}.{key}", quantity
+    yield "accuracy_interval", Quantity()
+    yield "order", Quantity(tracked=True)
+
+
+QUANTITIES = dict(_quantities())
+#: The keys that a published statement has as they are.
+STATED = [part.name for part in fields(RunResult) if _of_field(part).stated]
+
+
+def quantity_of(key: str) -> Quantity:
+    """Return what is declared of a key of result.json, or of the configuration."""
+    if key in QUANTITIES:
+        return QUANTITIES[key]
+    if key.startswith(RECALL):
+        return Quantity(f"recall of {key.removeprefix(RECALL)}", share=True)
+    if key.startswith("metrics."):
+        return Quantity(key.removeprefix("metrics."), tracked=True)  # of the user's own
+    # A paper's value, and a curve of a run, are no keys of result.json.
+    return {"epsilon": Quantity("ε"), "gap_above": Quantity(share=True)}.get(key, Quantity())
+
+
+def is_taken(name: str) -> bool:
+    """Return whether a quantity of nzc has this name, at a tracker or in result.json."""
+    names = list(map(tracked_as, QUANTITIES))
+    sections = ["epsilon", *(taken for taken in names if taken.endswith("_"))]
+    return name in ("own", "recall", *names) or name.startswith(tuple(sections))
 
 
 def tracked_figures(result: RunResult) -> Shares:

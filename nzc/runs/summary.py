@@ -8,9 +8,9 @@ from rich.table import Column, Table
 from nzc.accounting.epsilon import SANITISED
 from nzc.privacy.ledger_entry import LedgerEntry, total_epsilon
 from nzc.privacy.randomness import SYSTEM
-from nzc.runs.formatting import EPSILONS, figure, heading, number, percent, short_mechanism, some
+from nzc.runs.formatting import figure, heading, long_name, number, percent, short_mechanism, some
 from nzc.runs.metrics import Metrics, is_far_from_even
-from nzc.runs.quantities import NOBODY, protects_nobody
+from nzc.runs.quantities import EPSILONS, NOBODY, protects_nobody
 from nzc.runs.result import RunResult
 
 #: Name, value and meaning.
@@ -66,7 +66,7 @@ def _student(result: RunResult) -> Iterator[Row]:
         known = "there is no student"
     elif result.accuracy is None:
         known = "not known, because there is no test split"
-    yield "student accuracy", percent(result.accuracy), known
+    yield long_name("accuracy"), percent(result.accuracy), known
     if metrics.balanced_accuracy is not None:
         yield from _by_class(metrics)
     for name, value in metrics.own.items():
@@ -77,12 +77,12 @@ def _by_class(metrics: Metrics) -> Iterator[Row]:
     """Yield what unequal classes do not flatter, and the classes that the student misses most."""
     if is_far_from_even(metrics.majority, len(metrics.recall)):
         yield (
-            "majority rate",
+            heading("metrics.majority"),
             percent(metrics.majority),
             "accuracy of always answering the most frequent class",
         )
         yield (
-            "balanced accuracy",
+            heading("metrics.balanced_accuracy"),
             percent(metrics.balanced_accuracy),
             f"mean recall of all classes; AUC {percent(metrics.auc)}",
         )
@@ -112,7 +112,7 @@ def _labels(result: RunResult) -> Iterator[Row]:
         known = "not known, because these rows have no true labels"
     elif result.learned_accuracy not in (None, result.label_accuracy):
         known += f"; {percent(result.learned_accuracy)} of all that the student learned from"
-    yield "label accuracy", percent(result.label_accuracy), known
+    yield heading("label_accuracy"), percent(result.label_accuracy), known
     if result.reinforced:
         yield (
             "reinforced",
@@ -143,15 +143,15 @@ def _costs(result: RunResult) -> Iterator[Row]:
     epsilon = result.epsilon
     asked = {}
     if epsilon.audited is not None:
-        asked["audited"] = EPSILONS["audited"]
+        asked["audited"] = EPSILONS["audited"].meaning
     if result.rng == SYSTEM and result.ledger_releases:
-        asked["ledger_released"] = EPSILONS["ledger_released"]
+        asked["ledger_released"] = EPSILONS["ledger_released"].meaning
         if epsilon.ledger_released == math.inf:
             asked["ledger_released"] = f"{result.ledger_unbounded}; private"
     rows = {"published": _published(result), "exact": _exact(result)}
     if len(asked) < 2:
         papers = "paper" if epsilon.claimed is None else "claimed"
-        rows[papers] = EPSILONS[papers]
+        rows[papers] = EPSILONS[papers].meaning
     for name, meaning in (rows | asked).items():
         value = getattr(epsilon, name)
         if protects_nobody(name, value, epsilon.published):
@@ -165,7 +165,7 @@ def _published(result: RunResult) -> str:
     """Return what the published ε means, and the ε of all budget groups."""
     if result.epsilon.published == math.inf:
         return "no finite ε holds, so publish nothing of this run"
-    meaning = EPSILONS["published"]
+    meaning = EPSILONS["published"].meaning
     if result.rng != SYSTEM:
         meaning = "holds for any votes; this run is a trial: its noise has a seed"
     if result.published_delta != result.delta:
@@ -208,9 +208,10 @@ def result_line(result: RunResult, name: str) -> str:
 def describe(result: RunResult) -> str:
     """Return one line that describes a finished run: its accuracies, and what its labels cost."""
     text = ""
-    for whose, share in (("student", result.accuracy), ("label", result.label_accuracy)):
+    for key in ("accuracy", "label_accuracy"):
+        share = getattr(result, key)
         if share is not None:
-            text += f"{whose} accuracy {percent(share)}; "
+            text += f"{long_name(key)} {percent(share)}; "
     epsilon = f"{number(result.epsilon.published)} at δ = {result.published_delta:g}"
     if result.epsilon.published == math.inf:
         epsilon = f"∞, which {NOBODY}"

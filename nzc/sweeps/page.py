@@ -10,9 +10,10 @@ import pandas
 from jinja2 import StrictUndefined, Template
 
 from nzc.privacy.ledger import now
-from nzc.runs.formatting import EPSILONS, heading, number
+from nzc.runs.formatting import heading, number
 from nzc.runs.layout import FIGURES, PAGE, as_typed
 from nzc.runs.metrics import Shares
+from nzc.runs.quantities import EPSILONS
 from nzc.runs.result import RunResult
 from nzc.runs.summary import describe
 from nzc.storage.files import write_private

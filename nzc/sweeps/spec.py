@@ -18,14 +18,14 @@ from pydantic import (
 
 from nzc.runs.curves import AXES
 from nzc.runs.layout import flatten, unresolved
-from nzc.runs.result import result_keys
+from nzc.runs.result import QUANTITIES
 from nzc.validation import InputError, from_pydantic, nearest
 
 
 @cache
 def whole_key(key: str) -> str:
     """Return the key of result.json that `key` ends: mean_accuracy → teachers.mean_accuracy."""
-    ending = [name for name in result_keys() if f".{name}".endswith(f".{key}")]
+    ending = [name for name in QUANTITIES if f".{name}".endswith(f".{key}")]
     return min(ending, key=len, default=key)
 
 
@@ -147,7 +147,7 @@ def check_keys(spec: SweepSpec, configs: Sequence[DictConfig]) -> list[InputErro
     """
     settings = _given_settings(configs)
     own_metrics = {".".join(key.split(".")[:2]) for key in settings if key.startswith("metrics.")}
-    results = {*result_keys(), *own_metrics, "epsilon"}  # the paper's ε, whatever bound it is
+    results = {*QUANTITIES, *own_metrics, "epsilon"}  # the paper's ε, whatever bound it is
     known = {*results, *settings, "run", "row"}
     errors: list[InputError] = []
 

@@ -16,10 +16,10 @@ from rich.console import Console, ConsoleOptions, RenderResult
 from rich.table import Table
 from rich.text import Text
 
-from nzc.runs.formatting import EPSILONS, figure, heading, is_share, percent, some
+from nzc.runs.formatting import figure, heading, is_share, percent, some
 from nzc.runs.layout import SWEEP, TABLE_CSV
 from nzc.runs.metrics import RECALL, Metrics, unequal_classes
-from nzc.runs.quantities import NOBODY
+from nzc.runs.quantities import EPSILONS, NOBODY
 from nzc.storage.files import write_private
 from nzc.sweeps.jobs import read_jobs
 from nzc.sweeps.spec import as_list, name_of, spec_of

@@ -12,7 +12,7 @@ from sklearn.metrics import f1_score, roc_auc_score
 from nzc.app.build import build_metrics
 from nzc.app.config import compose_run
 from nzc.runs.own_metric import OwnMetric, own_metrics
-from nzc.runs.quantities import is_taken
+from nzc.runs.result import is_taken
 from nzc.validation import InputError
 
 

@@ -11,7 +11,7 @@ from nzc.mechanisms import count_votes
 from nzc.runs import plots
 from nzc.runs.curves import read_curves
 from nzc.runs.layout import flatten
-from nzc.runs.result import result_keys
+from nzc.runs.result import QUANTITIES
 from nzc.teachers import VoteHistograms
 
 
@@ -45,7 +45,7 @@ def test_curves_are_counts_of_rows_and_a_run_has_its_figures(nzc: Nzc) -> None:
     assert {path.name for path in (folder / "figures").iterdir()} == drawn
     # All keys of result.json but those of sections like these are known beforehand.
     keys = {key for key in flatten(ran.result) if not key.startswith(("versions.", "metrics."))}
-    assert keys - {"data"} <= set(result_keys())
+    assert keys - {"data"} <= set(QUANTITIES)
 
 
 def test_one_teacher_never_leads_by_two() -> None:
