@@ -18,8 +18,7 @@ def build(name: str, **knobs: Any) -> NoisyArgmax:
         {"delta": 1e-5, "aggregator": OmegaConf.load(FOLDER / f"{name}.yaml")}
     )
     config.aggregator.update(knobs)
-    mechanism: NoisyArgmax = building.build(config, "aggregator")
-    return mechanism
+    return building.build(config, "aggregator")
 
 
 #: Those with a law of labels: all but the truth itself, and those that release counts or sums.

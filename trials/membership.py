@@ -396,6 +396,7 @@ def attack_cells(overrides: list[str], fpr: float, pairs: int = 2000) -> None:
     policy = parts.policy
     assert (
         isinstance(parts.protocol, Cells)
+        and isinstance(policy.mechanism, NoisyArgmax)
         and parts.dataset is not None
         and parts.representation is not None
     )

@@ -15,7 +15,7 @@ from pydantic import ConfigDict, TypeAdapter, ValidationError
 from nzc.app.config import Config, names_of
 from nzc.app.keys import unknown_key
 from nzc.data import Dataset
-from nzc.mechanisms import NoisyArgmax
+from nzc.mechanisms import Mechanism
 from nzc.protocols import Protocol
 from nzc.representation import Representation
 from nzc.runs.layout import flatten
@@ -32,7 +32,7 @@ KINDS: dict[str, tuple[type, ...]] = {
     "dataset": (Dataset,),
     "representation": (Representation,),
     "teachers": (Teachers, Protocol),
-    "aggregator": (NoisyArgmax,),
+    "aggregator": (Mechanism,),
     "student": (Student,),
     "trainer": (TrainerSettings,),
     "tracking": (MLflow,),

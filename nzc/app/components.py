@@ -17,7 +17,7 @@ from nzc.app.config import name_of_people, names_of
 from nzc.app.keys import refuse_unknown_keys
 from nzc.data import LABEL
 from nzc.data.cache import check_data
-from nzc.mechanisms import Adjacency, GroundTruth, NoisyArgmax
+from nzc.mechanisms import Adjacency, GroundTruth, Mechanism
 from nzc.privacy.promise import Policy, Share
 from nzc.protocols import Protocol
 from nzc.protocols.group_budgets import shares
@@ -151,8 +151,8 @@ def _shares_of_groups(cfg: DictConfig, adjacency: Adjacency) -> dict[str, Share]
     return of_groups
 
 
-def _mechanism(cfg: DictConfig, adjacency: Adjacency) -> NoisyArgmax:
-    built: NoisyArgmax = build(cfg, "aggregator")
+def _mechanism(cfg: DictConfig, adjacency: Adjacency) -> Mechanism:
+    built: Mechanism = build(cfg, "aggregator")
     with within("aggregator"):
         return built.between(adjacency)
 

@@ -6,7 +6,7 @@ A public name stands in `__all__` of its own module. All need numpy, scipy and m
 
 from nzc.mechanisms import (
     adjacency,
-    cost,
+    base,
     noise,
     noisy_argmax,
     noisy_sums,
@@ -15,7 +15,7 @@ from nzc.mechanisms import (
     votes,
 )
 from nzc.mechanisms.adjacency import *
-from nzc.mechanisms.cost import *
+from nzc.mechanisms.base import *
 from nzc.mechanisms.noise import *
 from nzc.mechanisms.noisy_argmax import *
 from nzc.mechanisms.noisy_sums import *
@@ -25,7 +25,7 @@ from nzc.mechanisms.votes import *
 
 __all__ = (
     adjacency.__all__
-    + cost.__all__
+    + base.__all__
     + noise.__all__
     + noisy_argmax.__all__
     + noisy_sums.__all__

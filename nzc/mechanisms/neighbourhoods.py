@@ -1,51 +1,60 @@
-"""Distinct histograms, those one vote away, and the laws at both."""
+"""The law of a noisy argmax at votes and at all one vote away, and the exact cost that follows."""
 
 from dataclasses import dataclass
-from typing import ClassVar, Protocol
+from functools import partial
 
 import numpy as np
-from numpy.random import Generator
 
-from nzc.accounting.audit import Evidence, Pair
 from nzc.accounting.data_dependent import gaps
-from nzc.accounting.exact import Pairs, joined
-from nzc.mechanisms.adjacency import FAR, Adjacency, Boost
+from nzc.accounting.exact import ExactCost, Pairs, joined
+from nzc.mechanisms.adjacency import FAR
+from nzc.mechanisms.base import Mechanism
 from nzc.mechanisms.integration import neighbourhood
-from nzc.mechanisms.noise.base import Noise
+from nzc.mechanisms.noise.base import NoNoise, require_total
 from nzc.mechanisms.noise.continuous import ContinuousNoise
-from nzc.mechanisms.screen import Screen, screened
+from nzc.mechanisms.own_parts import is_own
+from nzc.mechanisms.screen import screened
 from nzc.mechanisms.votes import Probs
 from nzc.types import Bools, Floats, Ints
 
 _BATCH = 2_000_000  # about how many numbers a batch may hold
 
 
-class Mechanism(Protocol):
-    """What prices and audits of a noisy argmax depend on: its parts, its draws and their law."""
+def label_law(mechanism: Mechanism, votes: Ints, student_probs: Probs) -> Floats:
+    """Return log-probabilities [queries, classes + 1] of every label, and of abstaining."""
+    scores = mechanism.boost.scores(votes)
+    leads = (scores - scores.max(axis=1, keepdims=True)) / mechanism.boost.scale(votes)[:, None]
+    labels = mechanism.noise.log_law(leads)
+    require_total(mechanism.noise, labels)
+    return screened(mechanism.screen, labels, votes, student_probs)
 
-    releases: ClassVar[str]
 
-    @property
-    def noise(self) -> Noise: ...
-    @property
-    def boost(self) -> Boost: ...
-    @property
-    def screen(self) -> Screen | None: ...
-    @property
-    def first(self) -> "Mechanism | None": ...
-    @property
-    def adjacency(self) -> Adjacency: ...
-    @property
-    def asks_student(self) -> bool: ...
-    @property
-    def delta_cost(self) -> float | None: ...
-    def votes(self, votes: Ints) -> Ints: ...
-    def known_to_screen(self, votes: Ints, student_probs: Probs) -> Probs: ...
-    def labels_of(self, released: Ints) -> Ints: ...
-    def draw(self, votes: Ints, rng: Generator) -> Ints: ...
-    def log_law(self, votes: Ints) -> Floats: ...
-    def law_at(self, votes: Ints, student_probs: Probs) -> Floats: ...
-    def evidence(self, pair: Pair) -> Evidence: ...
+def exact_cost(mechanism: Mechanism, votes: Ints, student_probs: Probs) -> ExactCost:
+    """Return the exact cost of labels where one vote of a unit moves in every histogram."""
+    screen = mechanism.screen
+    if screen is not None and student_probs is not None and not is_own(screen):
+        student_probs = screen.relevant_probs(votes, student_probs)
+    batches, inverse = distinct(votes, student_probs, _ordered(mechanism, votes))
+
+    def ceiling(orders: Floats) -> Floats:
+        releases = mechanism.worst_case()
+        return np.stack([count * release.rdp(orders) for count, release in releases])
+
+    laws = [(batch.places, partial(pairs, mechanism, batch)) for batch in batches]
+    return ExactCost(laws, inverse, ceiling)
+
+
+def _ordered(mechanism: Mechanism, votes: Ints) -> Bools:
+    """Return at which histograms the class order matters, [queries].
+
+    It breaks ties of nzc's own parts. It may matter to any part of the user's own, unless its law
+    is nzc's integral.
+    """
+    noise = mechanism.noise
+    ties = mechanism.boost.c > 0 or isinstance(noise, NoNoise)
+    own = is_own(noise) and not isinstance(noise, ContinuousNoise)
+    near = gaps(votes)[:, 0] <= FAR
+    return (ties & near) | own | is_own(mechanism.screen)
 
 
 @dataclass(frozen=True, repr=False)
@@ -164,9 +173,10 @@ def _moved_pairs(mechanism: Mechanism, batch: HistogramBatch) -> Pairs:
 def _pairs(mechanism: Mechanism, batch: HistogramBatch, others: Ints, exists: Bools) -> Pairs:
     """Return the laws at the batch's histograms and at `others` [queries, ..., classes]."""
     row = np.nonzero(exists)[0]
-    law = mechanism.law_at
     if mechanism.screen is not None and mechanism.delta_cost is not None:
         law = mechanism.screen.law  # it protects the label, which costs nothing more
+    else:
+        law = partial(label_law, mechanism)
     here = law(batch.votes, batch.student_probs)
     there = law(others[exists], batch.probs_of(row))
     return Pairs(row, here[row], there, np.ones_like(there))

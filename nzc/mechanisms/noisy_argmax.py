@@ -1,10 +1,9 @@
 """The one mechanism of all four papers: argmax of boosted counts plus noise, after a screen.
 
-Its prices are in `mechanisms.cost`, its laws one vote away in `mechanisms.neighbourhoods`.
+Its law at votes and one vote away is in `mechanisms.neighbourhoods`.
 """
 
-from copy import copy
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -13,27 +12,38 @@ from numpy.random import Generator
 from nzc.accounting import audit as empirical
 from nzc.accounting.audit import Evidence, Pair
 from nzc.accounting.cost import Cost
+from nzc.accounting.data_dependent import DataDependentBound
+from nzc.accounting.data_independent import FREE, UNBOUNDED, KnownCost, Release, gaussian_cost
+from nzc.accounting.exact import ExactCost
 from nzc.accounting.exact_noise import ExactGenerator
-from nzc.mechanisms import cost as prices
-from nzc.mechanisms.adjacency import Adjacency, Boost, Vectors
-from nzc.mechanisms.noise.base import Noise, NoNoise, require_total
+from nzc.accounting.kinds import Kind
+from nzc.accounting.sampling import sampled
+from nzc.mechanisms.adjacency import Adjacency, Boost, OwnCells
+from nzc.mechanisms.base import Mechanism, Prices
+from nzc.mechanisms.neighbourhoods import exact_cost, label_law
+from nzc.mechanisms.noise.base import Noise, NoNoise
 from nzc.mechanisms.noise.checks import require_draws, require_worst_case
+from nzc.mechanisms.noise.exponential import ExponentialNoise
 from nzc.mechanisms.noise.gaussian import GaussianNoise
+from nzc.mechanisms.noise.gumbel import GumbelNoise
 from nzc.mechanisms.noise.laplace import LaplaceNoise
-from nzc.mechanisms.own_parts import is_own, require_parts, require_statistic, unbuilt
-from nzc.mechanisms.screen import Screen, screened
-from nzc.mechanisms.votes import ABSTAIN, Probs, as_probabilities, as_votes
+from nzc.mechanisms.own_parts import is_own, require_statistic
+from nzc.mechanisms.screen import InteractiveScreen, Screen, StabilityScreen, ThresholdScreen
+from nzc.mechanisms.votes import ABSTAIN, Probs, as_labels, as_probabilities, as_votes
 from nzc.types import Floats, Ints
 from nzc.validation import InputError, generator
 
 __all__ = ["GroundTruth", "NoisyArgmax", "NoisyCounts"]
 
+UNSTATED: Floats = np.empty(0)  # stands for `student_probs` that the caller of `cost` left out
+#: An audit runs at most so many queries; its result bounds every longer run from below as well.
+_AUDITED = 100
 #: Seeded noise of larger counts is drawn exactly, in votes.
 _COARSE = 2.0**20
 
 
 @dataclass(frozen=True, repr=False)
-class NoisyArgmax:
+class NoisyArgmax(Mechanism):
     """argmax_j { n_j + c·[j is the plurality] + Δ·Z_j } with independent noise Z.
 
     Votes are [queries, classes], whole counts of 0 or more; every row sums to the number of
@@ -51,86 +61,26 @@ class NoisyArgmax:
     boost: Boost = field(default_factory=Boost)
     screen: Screen | None = None
     first: "NoisyArgmax | None" = None
-    adjacency: Adjacency = field(default_factory=Adjacency, kw_only=True)
-    releases: ClassVar[str] = "labels"  # what `release` returns: labels, counts, sums, or truth
+    adjacency: Adjacency = field(default=Mechanism.adjacency, kw_only=True)
+    names: ClassVar = {
+        (NoNoise,): "Plurality",
+        (LaplaceNoise,): "LNMax",
+        (GaussianNoise,): "GNMax",
+        (GumbelNoise,): "Gumbel",
+        (ExponentialNoise,): "PermuteAndFlip",
+        (ThresholdScreen, GaussianNoise): "Confident",
+        (InteractiveScreen, GaussianNoise): "Interactive",
+        (StabilityScreen, NoNoise): "Stable",
+        (Boost, LaplaceNoise): "NZC",
+        (Boost, GaussianNoise): "NZCGaussian",
+    }
 
     def __post_init__(self) -> None:
-        require_parts(self)
+        super().__post_init__()
         if is_own(self.noise):  # nzc's tests compare its own noises with their laws
             if np.isfinite(self.boost.shift):  # else no bound is used
                 require_worst_case(self.noise, self.boost.shift)
             require_draws(self.noise)
-
-    def __repr__(self) -> str:
-        """Return the mechanism with all parameters, by the papers' name if all parts are nzc's."""
-        parts: dict[str, Any] = {"boost": self.boost, "screen": self.screen, "noise": self.noise}
-        if self.boost.plain:
-            del parts["boost"]
-        if self.screen is None:
-            del parts["screen"]
-        *beside, _ = (type(part).__name__ for part in parts.values())
-        name = self.noise.names.get(", ".join([self.releases, *beside]))
-        shown = parts
-        if name is None or any(map(is_own, parts.values())):
-            name = type(self).__name__
-        else:
-            shown = {}
-            for part in parts.values():
-                shown |= vars(part)
-        if self.first is not None:
-            shown["first"] = self.first
-        if self.adjacency not in (Adjacency(), Vectors()):
-            shown["adjacency"] = self.adjacency
-        return f"{name}({', '.join(f'{key}={value!r}' for key, value in shown.items())})"
-
-    @property
-    def asks_student(self) -> bool:
-        """Whether the screen uses `student_probs`."""
-        return self.screen is not None and self.screen.asks_student
-
-    @property
-    def delta_cost(self) -> float | None:
-        """The δ per query of a label without noise behind a screen that protects it; None: none."""
-        if self.screen is None or not isinstance(self.noise, NoNoise):
-            return None
-        return self.screen.delta_cost
-
-    def check(self, teachers: int) -> None:
-        """Raise InputError where so few teachers make no sense for the screen."""
-        if self.screen is not None:
-            self.screen.check(teachers)
-        if self.first is not None:
-            self.first.check(teachers)
-
-    def between(self, adjacency: Adjacency) -> "NoisyArgmax":
-        """Return this mechanism for votes with other neighbours. InputError: it has no price."""
-        if self.screen is not None:
-            self._require_price(self.screen, adjacency)
-        if isinstance(adjacency, type):
-            raise unbuilt("adjacency", adjacency)
-        if isinstance(adjacency, Vectors) != (self.releases == "sums"):
-            name = repr(self).partition("(")[0]
-            raise InputError(
-                "_target_",
-                name,
-                "must be nzc.Sums with teachers=sums, and another aggregator without",
-            )
-        mechanism = copy(self)  # no second comparison of a user's noise with its law
-        object.__setattr__(mechanism, "adjacency", adjacency)
-        if self.first is not None:
-            object.__setattr__(mechanism, "first", self.first.between(adjacency))
-        return mechanism
-
-    def _require_price(self, screen: Screen, adjacency: Adjacency) -> None:
-        if not adjacency.everywhere:
-            allowed = "must have no screen where records count in their own cells"
-        elif adjacency.teachers is not None and is_own(screen):
-            allowed = "must be a screen of nzc where teachers abstain: a vote may appear or vanish"
-        elif not adjacency.known and self.delta_cost is not None:
-            allowed = "must have another screen where a record is in several teachers or in samples"
-        else:
-            return
-        raise InputError("_target_", type(screen).__name__, allowed)
 
     def release(self, votes: Ints, rng: Generator | int, student_probs: Probs = None) -> Ints:
         """Return one label per query, [queries]; ABSTAIN (−1) where a query is not answered.
@@ -153,29 +103,10 @@ class NoisyArgmax:
             return labels
         return np.where(self.screen.answers(votes, rng, student_probs), labels, ABSTAIN)
 
-    def labels_of(self, released: Ints) -> Ints:
-        """Return the labels [queries] of what `release` returned: here, itself."""
-        return released
-
-    def reinforce(self, labels: Ints, student_probs: Floats) -> Ints:
-        """Return labels with the sure student's own where a query was not answered.
-
-        That is post-processing.
-        """
-        return labels if self.screen is None else self.screen.reinforce(labels, student_probs)
-
     def log_law(self, votes: Ints, student_probs: Probs = None) -> Floats:
         """Return log-probabilities [queries, classes + 1] of every label, and of abstaining."""
         votes = as_votes(votes, one_sum=False)
-        return self.law_at(votes, self.known_to_screen(votes, student_probs))
-
-    def law_at(self, votes: Ints, student_probs: Probs) -> Floats:
-        """Return the same, of arrays that are checked."""
-        scores = self.boost.scores(votes)
-        leads = (scores - scores.max(axis=1, keepdims=True)) / self.boost.scale(votes)[:, None]
-        labels = self.noise.log_law(leads)
-        require_total(self.noise, labels)
-        return screened(self.screen, labels, votes, student_probs)
+        return label_law(self, votes, self.known_to_screen(votes, student_probs))
 
     def evidence(self, pair: Pair) -> Evidence:
         """Return the log-likelihood ratio of released labels [queries] between two histograms."""
@@ -192,15 +123,125 @@ class NoisyArgmax:
         probabilities = as_probabilities(student_probs, votes)
         return probabilities if self.asks_student else None
 
-    # What its labels cost: see the functions of `mechanisms.cost`.
-    cost = prices.cost
-    exact = prices.exact
-    promise = prices.promise
-    worst_case = prices.worst_case
-    worst_case_epsilon = prices.worst_case_epsilon
-    filter = prices.privacy_filter
-    bounds = property(prices.bounds)
-    audit = prices.audit
+    def worst_case(self, asked: int = 1, answered: int = 1) -> Prices:
+        probability = self.adjacency.probability
+        count, label = self._label_cost(answered)
+        if self.screen is None:
+            return (asked, FREE), (count, sampled(label, probability))
+        ask = self.screen.worst_case(self.adjacency.votes)
+        if probability < 1:
+            both = gaussian_cost(float(np.hypot(ask.mu, label.mu)))  # of one sample
+            return (asked, sampled(both, probability)), (0, FREE)
+        if label.hint is not None and label.hint.kind is Kind.LABEL:
+            label = replace(label, hint=replace(label.hint, kind=Kind.SCREENED))
+        return (asked, ask), (count, label)
+
+    def _label_cost(self, labels: int) -> Release:
+        """Return what so many labels cost beside their screen: a count, and the cost of each."""
+        noise = self.noise
+        adjacency = self.adjacency
+        plain = self.boost.plain
+        cost = self.boost.worst_case(noise)
+        if self.delta_cost is not None:
+            return labels, FREE
+        if isinstance(adjacency, OwnCells):  # all labels cost as much as those of one query
+            changes = adjacency.changes
+            if plain and changes > 1:
+                changes, cost = noise.own_cells(adjacency.records)
+            elif adjacency.records > 1:
+                cost = UNBOUNDED
+            labels = min(labels, 1) * changes
+        elif adjacency.votes > 1:
+            cost = noise.worst_case(adjacency.votes) if plain and noise.l1_bounded else UNBOUNDED
+        # `hint` is about one moved vote. All but that of a range is proved for nzc's noise only.
+        is_lent = is_own(noise) and cost.hint is not None and cost.hint.kind is not Kind.RANGE
+        if adjacency.votes > 1 or is_lent:
+            cost = replace(cost, hint=None)
+        return labels, cost
+
+    @property
+    def _data_dependent(self) -> bool:
+        """Whether the cost depends on the votes: one vote of a unit moves in every histogram."""
+        return self.adjacency.known and self.adjacency.everywhere
+
+    @property
+    def bounds(self) -> tuple[DataDependentBound, ...]:
+        if self.delta_cost is not None or not (self._data_dependent and self.boost.plain):
+            return ()
+        parts = [self.noise.bound]
+        if self.screen is not None:
+            parts.insert(0, self.screen.bound)
+        theorems = tuple(bound for bound in parts if bound is not None)
+        if len(theorems) < len(parts):
+            return ()
+        return theorems
+
+    def cost(self, votes: Ints, labels: Ints, student_probs: Probs = UNSTATED) -> Cost:
+        """Return what releasing `labels` at these votes cost; the arguments are as in `release`.
+
+        InputError: `student_probs` is left out although the screen uses it. Where `release` had
+        none, it is None.
+        """
+        if student_probs is UNSTATED:
+            if self.asks_student:
+                allowed = "must be what `release` was given; None if it had none"
+                raise InputError("student_probs", "missing", allowed)
+            student_probs = None
+        votes = self.votes(votes)
+        labels = as_labels(self.labels_of(np.asarray(labels)), votes, self.screen is not None)
+        student_probs = self.known_to_screen(votes, student_probs)
+        cost = replace(
+            self.promise(len(votes), len(votes)),
+            exact=(self.exact(votes, student_probs),),
+            claim=self.noise.claimed if self.boost.c > 0 else None,
+        )
+        if not self.bounds:
+            return cost
+
+        asked: list[Floats] = []
+        shares = [np.ones(len(votes))]
+        if self.screen is not None:
+            asked.append(self.screen.histograms(votes, student_probs))
+            shares.append(np.exp(self.screen.log_answer(votes, student_probs)[0]))
+        answered = votes[labels != ABSTAIN]
+        return replace(
+            cost,
+            bounded=tuple(zip(self.bounds, [*asked, answered], strict=True)),
+            printed=tuple(zip(self.bounds, [*asked, votes], shares, strict=True)),
+        )
+
+    def exact(self, votes: Ints, student_probs: Probs = None) -> ExactCost | KnownCost:
+        """Return the exact Rényi cost of these queries, screening included."""
+        votes = as_votes(votes, one_sum=False)
+        probs = self.known_to_screen(votes, student_probs)
+        if self._data_dependent:
+            return exact_cost(self, votes, probs)
+        return self.known_cost(len(votes))
+
+    def audit(
+        self,
+        teachers: int,
+        classes: int,
+        queries: int,
+        trials: int = 20_000,
+        delta: float = 1e-5,
+        rng: Generator | int | None = None,
+    ) -> float | None:
+        if self.adjacency.probability < 1:  # the votes of a fixed pair are not sampled
+            return None
+        largest = [] if self.screen is None else [round(min(self.screen.threshold, teachers))]
+        pair = empirical.worst_pair(self.log_law, teachers, classes, largest)
+        queries = min(queries, _AUDITED)
+        if not self.adjacency.everywhere:
+            queries = 1  # a vote moves within one histogram
+        drawn = generator(rng or 0)
+        evidence = self.evidence(pair)
+        epsilon = empirical.audit(self.draw, evidence, pair, queries, trials, delta, drawn)
+        bound = self.promise(queries, queries).data_independent(delta)
+        if epsilon > bound:
+            found = f"audit: ε ≥ {epsilon:.3f} at 95 % confidence"
+            raise empirical.Contradiction(f"{found}, but epsilon.data_independent={bound:.3f}")
+        return epsilon
 
 
 class NoisyCounts(NoisyArgmax):
@@ -215,6 +256,8 @@ class NoisyCounts(NoisyArgmax):
 
     noise: LaplaceNoise | GaussianNoise
     releases = "counts"
+    _data_dependent = False
+    names: ClassVar = {(LaplaceNoise,): "Counts", (GaussianNoise,): "CountsGaussian"}
 
     def __init__(self, noise: LaplaceNoise | GaussianNoise) -> None:
         super().__init__(noise)
@@ -234,6 +277,10 @@ class NoisyCounts(NoisyArgmax):
             return counts.astype(np.int64)
         return votes + np.rint(self.noise.sample(votes.shape, rng)).astype(np.int64)
 
+    def _label_cost(self, labels: int) -> Release:
+        count, cost = super()._label_cost(labels)
+        return count, replace(cost, hint=None)  # `hint` is about the argmax
+
     def labels_of(self, released: Ints) -> Ints:
         if released.ndim != 2:
             raise InputError(
@@ -243,21 +290,26 @@ class NoisyCounts(NoisyArgmax):
 
     def evidence(self, pair: Pair) -> Evidence:
         """Return the log-likelihood ratio of counts [queries, classes], as before rounding."""
+        noise = self.noise
 
-        def log_density(counts: Ints, votes: Ints) -> Floats:
-            density = self.noise.log_density((counts - votes) / self.noise.unit)
-            return density.sum(axis=1)
+        def log_ratio(counts: Ints) -> Floats:
+            p, q = (noise.log_density((counts - votes) / noise.unit) for votes in pair)
+            return p.sum(axis=1) - q.sum(axis=1)
 
-        return lambda counts: log_density(counts, pair[0]) - log_density(counts, pair[1])
+        return log_ratio
 
 
 class GroundTruth(NoisyArgmax):
     """The true labels, the papers' upper baseline: its votes are one-hot, and ε = ∞."""
 
     releases = "truth"
+    names: ClassVar = {(NoNoise,): "GroundTruth"}
 
     def __init__(self) -> None:
         super().__init__(NoNoise())
 
     def cost(self, votes: Ints, labels: Ints, student_probs: Probs = None) -> Cost:
         return self.promise(len(votes), len(votes))
+
+    def audit(self, *_: Any, **__: Any) -> None:
+        return None

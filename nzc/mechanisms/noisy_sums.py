@@ -1,18 +1,17 @@
 """Noisy sums: every unit of privacy adds one bounded vector, and the sum gets Gaussian noise."""
 
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from typing import ClassVar
 
 import numpy as np
 from numpy.random import Generator
 
 from nzc.accounting.cost import Cost
-from nzc.accounting.data_independent import KnownCost
+from nzc.accounting.data_independent import FREE
 from nzc.accounting.exact_noise import ExactGenerator
-from nzc.mechanisms import cost as prices
-from nzc.mechanisms.adjacency import Adjacency, Vectors
+from nzc.mechanisms.adjacency import Vectors
+from nzc.mechanisms.base import Mechanism, Prices
 from nzc.mechanisms.noise.gaussian import GaussianNoise
-from nzc.mechanisms.noisy_argmax import NoisyArgmax
 from nzc.mechanisms.votes import Probs
 from nzc.types import Ints
 from nzc.validation import generator
@@ -27,7 +26,8 @@ _FINE = 2.0**10
 _LARGEST = 2.0**62
 
 
-class NoisySums(NoisyArgmax):
+@dataclass(frozen=True, repr=False)
+class NoisySums(Mechanism):
     """S + N(0, σ²), where S is a sum of vectors that are at most 2 apart for one unit of privacy.
 
     S is whole, in multiples of 1/UNIT, so no order of adding changes it; so is what is released.
@@ -35,11 +35,9 @@ class NoisySums(NoisyArgmax):
     """
 
     noise: GaussianNoise
-    adjacency: Adjacency
-    releases: ClassVar[str] = "sums"
-
-    def __init__(self, noise: GaussianNoise) -> None:
-        super().__init__(noise, adjacency=Vectors())
+    adjacency: Vectors = field(default=Vectors(), kw_only=True)
+    releases = "sums"
+    names: ClassVar = {(GaussianNoise,): "Sums"}
 
     def release(
         self, votes: Ints, rng: Generator | int, student_probs: Probs = None, share: float = 1.0
@@ -61,5 +59,9 @@ class NoisySums(NoisyArgmax):
     def cost(self, votes: Ints, labels: Ints, student_probs: Probs = None) -> Cost:
         """Return what everything costs that follows from the sums; `labels` [rows] is one of it."""
         rows = len(labels)
-        exact = KnownCost(rows, lambda queries: prices.worst_case(self, queries, queries))
-        return replace(self.promise(rows, rows), exact=(exact,))
+        return replace(self.promise(rows, rows), exact=(self.known_cost(rows),))
+
+    def worst_case(self, asked: int = 1, answered: int = 1) -> Prices:
+        # All labels follow from one sum, which moves by 2·weight. `release` draws nzc's own noise.
+        cost = GaussianNoise(self.noise.sigma).worst_case(2**0.5 * self.adjacency.weight)
+        return (asked, FREE), (min(answered, 1), cost)

@@ -1,4 +1,4 @@
-"""The aggregators of the papers, as settings of the one noisy argmax.
+"""The aggregators of the papers, as settings of the noisy argmax; counts and sums with noise.
 
 Their arguments are the keys of conf/aggregator.
 """
@@ -7,6 +7,7 @@ from collections.abc import Callable
 from functools import partial
 
 from nzc.mechanisms.adjacency import Boost
+from nzc.mechanisms.base import Mechanism
 from nzc.mechanisms.noise import ExponentialNoise, GaussianNoise, GumbelNoise, LaplaceNoise, NoNoise
 from nzc.mechanisms.noisy_argmax import NoisyArgmax, NoisyCounts
 from nzc.mechanisms.noisy_sums import NoisySums
@@ -111,7 +112,7 @@ def NZCGaussian(
     return NoisyArgmax(GaussianNoise(sigma), Boost(c, sensitivity, beta))
 
 
-def _refuse(preset: Callable[..., NoisyArgmax], *_: object, **__: object) -> None:
+def _refuse(preset: Callable[..., Mechanism], *_: object, **__: object) -> None:
     raise unbuilt("mechanism", preset)
 
 

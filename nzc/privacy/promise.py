@@ -1,7 +1,7 @@
 """What a session promises before a vote is seen: what it may release, and the ε that this costs.
 
 A session asks in rounds. Each `Round` has its size, its mechanism, and a privacy filter that keeps
-the budget. The published ε of a run is `Promise.epsilon` (NoisyArgmax.promise →
+the budget. The published ε of a run is `Promise.epsilon` (Mechanism.promise →
 Cost.data_independent → data_independent.compose), or with bound=sanitised a drawn one
 (`Promise.published`).
 """
@@ -20,7 +20,7 @@ from nzc.accounting.epsilon import DATA_INDEPENDENT, SANITISED
 from nzc.accounting.gaussian import gaussian
 from nzc.accounting.privacy_filter import OPEN, PrivacyFilter, count_filter
 from nzc.accounting.sanitised import Plan
-from nzc.mechanisms import Adjacency, NoisyArgmax
+from nzc.mechanisms import Adjacency, Mechanism
 from nzc.privacy.randomness import SEEDED
 from nzc.storage.fingerprint import describe
 from nzc.validation import InputError
@@ -39,7 +39,7 @@ class Share:
 class Policy:
     """The rules of a session. They are fixed before a vote is seen."""
 
-    mechanism: NoisyArgmax
+    mechanism: Mechanism
     seed: int  # public choices follow from it, and with rng=seeded the noise
     delta: float
     budget: float | None  # ε at δ that no release may exceed, whatever the votes; None: no limit
@@ -61,7 +61,7 @@ class Round:
     """One round of queries as it is planned."""
 
     size: int  # how many queries it asks at most
-    mechanism: NoisyArgmax
+    mechanism: Mechanism
     filter: PrivacyFilter = OPEN  # admits the queries that fit into the budget
 
 
@@ -176,7 +176,7 @@ class Promise:
         later = [replace(planned, filter=filters[-1]) for planned in self.rounds[1:]]
         return replace(self.rounds[0], filter=filters[0]), *later
 
-    def _filter(self, mechanism: NoisyArgmax, budget: float) -> PrivacyFilter:
+    def _filter(self, mechanism: Mechanism, budget: float) -> PrivacyFilter:
         """Return the filter of the budget. InputError: it admits no query."""
         policy = self.policy
         queries = sum(self.sizes)
@@ -255,7 +255,7 @@ def admits_answered(privacy_filter: PrivacyFilter, queries: int, spent: float = 
     return int(privacy_filter.admit(np.ones(queries, dtype=bool), spent).sum())
 
 
-def _is_gaussian(mechanism: NoisyArgmax) -> bool:
+def _is_gaussian(mechanism: Mechanism) -> bool:
     """Return whether its costs are those of Gaussian noise: finite mean shifts μ."""
     (_, ask), (_, answer) = mechanism.worst_case()
     return bool(np.isfinite(ask.mu + answer.mu))

@@ -27,6 +27,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial, reduce
 from operator import add
+from typing import cast
 
 import numpy as np
 
@@ -167,8 +168,7 @@ class Session:
         sums   of the units' vectors, which are at most 2 UNIT apart (`mechanisms.NoisySums`)
         share  of what this round may cost (μ²): the shares of all its sums add to 1
         """
-        mechanism = self.planned.mechanism
-        assert isinstance(mechanism, NoisySums)
+        mechanism = cast(NoisySums, self.planned.mechanism)  # as its neighbours are `Vectors`
         stream = [Stream.NOISE, len(self._sums) // 2]
         noisy, nonce = self.ledger.draw(
             stream,

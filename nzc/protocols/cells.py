@@ -12,6 +12,7 @@ from nzc.data import UNKNOWN, DataSplits
 from nzc.data.hashing import draw_by_key
 from nzc.data.splits import Records
 from nzc.mechanisms import OwnCells, OwnLabels
+from nzc.mechanisms.noisy_argmax import NoisyArgmax
 from nzc.planning.expected import expected_in_cells, rows_to_ask
 from nzc.privacy.promise import Policy, Promise
 from nzc.privacy.session import Session
@@ -61,9 +62,11 @@ class Cells(Voting):
             data = replace(data, selection=replace(data.selection, queries=queries))
         return super().promise(policy, data, learns)
 
-    def expected(self, policy: Policy, task: Task, asked: int) -> tuple[float, float]:
+    def expected(
+        self, mechanism: NoisyArgmax, policy: Policy, task: Task, asked: int
+    ) -> tuple[float, float]:
         counts = int(total_weight(task.voters, policy.shares))
-        return expected_in_cells(policy.mechanism, counts, task.classes, asked)
+        return expected_in_cells(mechanism, counts, task.classes, asked)
 
     def counted(self, splits: DataSplits) -> DataSplits:
         """Return the splits with `per_group` records of each group, filled up with unknown ones.

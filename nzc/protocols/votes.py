@@ -6,12 +6,14 @@ records (private)  →  teachers  →  votes  →  Session.ask  →  labels (pub
 from abc import abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from typing import cast
 
 import numpy as np
 
 from nzc.clock import Clock
 from nzc.data import DataSplits
 from nzc.mechanisms import Adjacency
+from nzc.mechanisms.noisy_argmax import NoisyArgmax
 from nzc.planning.advice import doubts
 from nzc.planning.expected import expected, histograms, vote_shares
 from nzc.privacy.promise import Policy, Promise, Share, admits_answered
@@ -83,21 +85,22 @@ class Voting(Protocol):
         """Return how much classes mix among rows alike: teachers differ about a row of one."""
         return 0.0
 
-    def expected(self, policy: Policy, task: Task, asked: int) -> tuple[float, float]:
+    def expected(
+        self, mechanism: NoisyArgmax, policy: Policy, task: Task, asked: int
+    ) -> tuple[float, float]:
         """Return the expected shares of queries with a label, and with the right one."""
-        votes, frequency = histograms(vote_shares(task.classes), task.voters)
-        mechanism = policy.mechanism.first or policy.mechanism
-        return expected(mechanism, votes, frequency)
+        return expected(mechanism, *histograms(vote_shares(task.classes), task.voters))
 
     def doubts(self, promise: Promise, data: Data) -> list[str]:
         """Return the same as `nzc plan` says."""
         policy = promise.policy
         asked = sum(promise.sizes)
-        answered, right = self.expected(policy, data.task, asked)
         first = promise.rounds[0]
+        mechanism = cast(NoisyArgmax, first.mechanism)  # as its neighbours are votes
+        answered, right = self.expected(mechanism, policy, data.task, asked)
         labels = answered * asked
         limit = None
-        if first.mechanism.screen is None:  # else noise decides their number
+        if mechanism.screen is None:  # else noise decides their number
             labels = float(admits_answered(first.filter, asked))
             if labels < asked:
                 limit = policy.budget
@@ -108,7 +111,7 @@ class Voting(Protocol):
             limit,
             promise.bound[1],
             data.splits.unit_count or None,
-            in_cells=not first.mechanism.adjacency.everywhere,
+            in_cells=not mechanism.adjacency.everywhere,
         )
 
     def votes(self, taught: VoteHistograms, session: Session) -> VoteHistograms:

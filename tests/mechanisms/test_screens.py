@@ -41,7 +41,7 @@ def test_one_vote_moves_the_statistic_by_at_most_one(screen):
 
 def test_stable_spends_its_leak_from_delta():
     votes = np.array([[240, 10], [125, 125]] * 50)
-    cost = nzc.Stable(80, 12).cost(votes, np.zeros(100, dtype=int))
+    cost = nzc.Stable(80, 12).cost(votes, [0] * 100)
     delta_cost = float(np.exp(log_ndtr(-80 / 12)))
     # Every query uses its part of δ, answered or not.
     assert nzc.Stable(80, 12).promise(100, 1).delta_cost == approx(100 * delta_cost)
@@ -68,10 +68,8 @@ def test_a_student_states_probabilities(probs, use):
 
 
 def test_a_cost_that_depends_on_a_student_is_not_told_without_one():
-    votes = np.array([[600, 400]])
-    label = np.array([0])
     with raises(InputError, match=r"^student_probs=missing"):
-        INTERACTIVE.cost(votes, label)
+        INTERACTIVE.cost([[600, 400]], [0])
 
 
 @parametrize("name", ["confident", "interactive", "stable"])
@@ -128,18 +126,17 @@ def test_a_screen_of_ones_own_may_know_classes(votes, screen):
         assert brute.leak(laws[0], laws[1:], cost.exact * 0.99) > 1e-6
 
 
-def own_screen(base, **replaced):
-    return type("Mine", (base,), replaced)(2, 3)
+def own_screen(statistic):
+    return type("Mine", (Screen,), {"statistic": statistic})(2, 3)
 
 
 def gap(screen, votes, student_probs):
-    ordered = np.sort(votes, axis=-1)
-    return ordered[..., -1] - ordered[..., -2]
+    return np.diff(np.sort(votes, axis=-1), axis=-1)[..., -1]
 
 
 @parametrize("statistic", [gap, lambda _, votes, probs: votes * 1.0])
 def test_a_statistic_that_one_vote_changes_by_more_than_one_is_refused(statistic):
-    screen = own_screen(Screen, statistic=statistic)
+    screen = own_screen(statistic)
     mechanism = NoisyArgmax(GaussianNoise(5), screen=screen)
     with raises(InputError, match=r"^statistic=Mine: .*changes by at most 1"):
         mechanism.release(np.array([[6, 4, 0]]), default_rng(0))
@@ -150,6 +147,6 @@ def test_a_screen_that_does_not_ask_the_student_is_not_told_its_probabilities():
         assert probs is None
         return votes.max(axis=-1)
 
-    mechanism = NoisyArgmax(GaussianNoise(5), screen=own_screen(Screen, statistic=statistic))
+    mechanism = NoisyArgmax(GaussianNoise(5), screen=own_screen(statistic))
     votes = np.array([[6, 4], [5, 5]])
     assert mechanism.release(votes, default_rng(0), votes / 10).shape == (2,)

@@ -1,7 +1,6 @@
 """The interface of a noise law, noise of a scale 1/γ, no noise, and laws in log space."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import ClassVar
@@ -28,8 +27,6 @@ class Noise(ABC):
     #: Whether `worst_case(shift)` holds however a rise of `shift` and a fall of as much are divided
     #: between counts, also of several rows: the l1 norm decides.
     l1_bounded: ClassVar[bool] = False
-    #: Names of mechanisms with this noise (`mechanisms.presets`), by what stands beside it.
-    names: ClassVar[Mapping[str, str]] = {}
 
     @abstractmethod
     def sample(self, shape: Shape, rng: Generator) -> Floats:
@@ -107,12 +104,6 @@ class ScaledNoise(Noise):
 @dataclass(frozen=True)
 class NoNoise(Noise):
     """Leave the counts as they are: the plurality. One vote can flip a label, so no ε is finite."""
-
-    names: ClassVar = {
-        "labels": "Plurality",
-        "labels, StabilityScreen": "Stable",
-        "truth": "GroundTruth",
-    }
 
     def sample(self, shape: Shape, rng: Generator) -> Floats:
         return np.zeros(shape)

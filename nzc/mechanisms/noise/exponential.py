@@ -1,7 +1,6 @@
 """Exponential noise: permute-and-flip (McKenna and Sheldon 2020)."""
 
 from dataclasses import dataclass, replace
-from typing import ClassVar
 
 import numpy as np
 from numpy.random import Generator
@@ -35,7 +34,6 @@ class ExponentialNoise(ScaledNoise):
     """
 
     standard = EXPONENTIAL
-    names: ClassVar = {"labels": "PermuteAndFlip"}
 
     def sample(self, shape: Shape, rng: Generator) -> Floats:
         return rng.exponential(scale=1 / self.gamma, size=shape)

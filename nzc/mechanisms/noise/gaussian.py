@@ -2,7 +2,6 @@
 
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import ClassVar
 
 import numpy as np
 from numpy.random import Generator
@@ -31,14 +30,6 @@ class GaussianNoise(ContinuousNoise):
     #: Φ(−x/√2) is e^-700 at x = 53, and a moved vote brings a class up to 8 nearer
     #: (`integration.MAX_STEP`).
     reach = 62.0
-    names: ClassVar = {
-        "labels": "GNMax",
-        "labels, Boost": "NZCGaussian",
-        "labels, ThresholdScreen": "Confident",
-        "labels, InteractiveScreen": "Interactive",
-        "counts": "CountsGaussian",
-        "sums": "Sums",
-    }
 
     def __post_init__(self) -> None:
         keep(self, sigma=positive)

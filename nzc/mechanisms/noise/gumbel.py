@@ -1,7 +1,6 @@
 """Gumbel noise: the exponential mechanism (McSherry and Talwar 2007). Its law is a softmax."""
 
 from dataclasses import dataclass
-from typing import ClassVar
 
 from numpy.random import Generator
 from scipy.special import log_softmax
@@ -24,7 +23,6 @@ class GumbelNoise(ScaledNoise):
     """
 
     standard = GUMBEL
-    names: ClassVar = {"labels": "Gumbel"}
 
     def sample(self, shape: Shape, rng: Generator) -> Floats:
         return rng.gumbel(scale=1 / self.gamma, size=shape)

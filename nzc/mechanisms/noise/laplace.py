@@ -1,7 +1,6 @@
 """Laplace noise: LNMax (PATE 2017) and NZC."""
 
 from dataclasses import dataclass, replace
-from typing import ClassVar
 
 import numpy as np
 from numpy.random import Generator
@@ -28,7 +27,6 @@ class LaplaceNoise(ScaledNoise, ContinuousNoise):
 
     standard = LAPLACE
     reach = 720.0
-    names: ClassVar = {"labels": "LNMax", "labels, Boost": "NZC", "counts": "Counts"}
 
     def worst_case(self, shift: float) -> WorstCaseCost:
         """A label follows from noisy counts: some rise by `shift` in all, others fall as much."""
