@@ -121,7 +121,7 @@ def typed(value: Any) -> Any:
     return value
 
 
-def generator(rng: Any) -> Any:
+def as_generator(rng: Any) -> Any:
     """Return a generator of NumPy: the given one, or that of a seed."""
     seed = as_number(rng)
     if isinstance(seed, int) and seed >= 0:
@@ -142,7 +142,7 @@ def one_of(key: str, value: Any, allowed: Sequence[str]) -> None:
 
 def among(allowed: Sequence[str], value: object) -> str:
     """Return what an InputError says of a value that is none of the allowed words."""
-    return f"must be one of {', '.join(allowed)}{nearest(str(value), allowed)}"
+    return f"must be one of {', '.join(allowed)}{did_you_mean(str(value), allowed)}"
 
 
 def is_shipped(part: object) -> bool:
@@ -160,10 +160,10 @@ def meant(name: str, known: Collection[str], listed: Collection[str] | None = No
     if listed is None:
         listed = known
     by_likeness = get_close_matches(name, listed, max(len(listed), 1), cutoff=0.0)
-    return nearest(name, known) or f": {', '.join(by_likeness)}"
+    return did_you_mean(name, known) or f": {', '.join(by_likeness)}"
 
 
-def nearest(name: str, known: Iterable[str]) -> str:
+def did_you_mean(name: str, known: Iterable[str]) -> str:
     """Return `; did you mean NAME?` for the known name that is near, or nothing."""
     spelled = {text.lower(): text for text in known}
     near = get_close_matches(name.lower(), spelled, 1, cutoff=0.7)

@@ -15,7 +15,7 @@ from nzc.types import Floats, Ints
 
 def policy_of(mechanism: NoisyArgmax, budget: float | None = None, **rules: Any) -> Policy:
     rules = {"seed": 0, "delta": 1e-5, "audit_trials": None} | rules
-    return Policy(mechanism, budget=budget, plan=sanitised.plan, **rules)
+    return Policy(mechanism, budget=budget, plan=sanitised.plan_bound, **rules)
 
 
 def ledger_of(policy: Policy, dataset: str = "", neighbours: str = "one differs") -> RunLedger:

@@ -64,11 +64,15 @@ class _Bound(NamedTuple):
     bands: Callable[[float, float, float], list[Laws]] | None = None  # laws of labels; None: a bit
 
 
-_GAUSSIAN = _Bound(1.0, gaussian_argmax.LARGEST_MU, gaussian_argmax.FAR, gaussian_argmax.bands)
+_GAUSSIAN = _Bound(
+    1.0, gaussian_argmax.LARGEST_MU, gaussian_argmax.FAR, gaussian_argmax.gaussian_bands
+)
 _BOUNDS = {
     Kind.LABEL: _GAUSSIAN,
     Kind.SCREENED: _GAUSSIAN,
-    Kind.LAPLACE: _Bound(_TIE, laplace_argmax.LARGEST, laplace_argmax.FAR, laplace_argmax.bands),
+    Kind.LAPLACE: _Bound(
+        _TIE, laplace_argmax.LARGEST, laplace_argmax.FAR, laplace_argmax.laplace_bands
+    ),
     Kind.BIT: _Bound(1.0, 2.0, 4 * 7e-16),  # step 1
     Kind.FLIP: _Bound(_TIE / 2, 14 * _TIE, 4 * 7e-16),
     Kind.RANGE: _Bound(2 * _TIE, 12 * _TIE, 4 * 7e-16),

@@ -101,7 +101,7 @@ def worst_pair(log_law: Evidence, teachers: int, classes: int, largest: Sequence
     return here[worst], there[worst]
 
 
-def audit(
+def audit_pair(
     draw: Callable[[Ints, Generator], Ints],
     evidence: Evidence,
     pair: Pair,

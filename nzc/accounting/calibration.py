@@ -1,6 +1,7 @@
 """Calibration: find the noise that spends a given privacy budget."""
 
 import math
+from bisect import bisect_left
 from collections.abc import Callable
 from functools import cache, partial
 from inspect import Parameter, signature
@@ -72,24 +73,19 @@ def calibrate_noise(
     """
     epsilon = positive("epsilon", epsilon)
     cost = cache(epsilon_of)
+    roughly = partial(cost, rough=True)
     values = list(map(partial(math.ldexp, 1.0), _POWERS))
     # Noise shrinks with an inverse scale, of which every small value is enough.
-    grows = cost(values[0], True) > epsilon
-    if not grows:
+    sign = 1.0
+    if roughly(values[0]) <= epsilon:
+        sign = -1.0
         values.reverse()
-
-    def roughly(noise: float) -> float:
-        return cost(noise, True)
-
-    def enough_for(budget: float) -> float | None:
-        return _least_enough(roughly, values, budget)
-
-    enough = enough_for(epsilon)
-    if enough is None:  # where more noise uses more of δ, few values may be enough
-        cheapest = min(values, key=roughly)
-        values = sorted((cheapest * 2 ** (step / 64) for step in range(-64, 65)), reverse=not grows)
-        cheapest = min(values, key=roughly)
-        least = cost(cheapest, rough)
+    if roughly(values[-1]) > epsilon:  # where more noise uses more of δ, few values may be enough
+        values = _until_cheapest(roughly, values)
+    if roughly(values[-1]) > epsilon:
+        finer = [values[-1] * 2 ** (step / 64) for step in range(-64, 65)]
+        values = _until_cheapest(roughly, finer)
+        least = cost(values[-1], rough=rough)
         if least == math.inf:
             allowed = f"must be null, because no {name} gives a finite ε"
             raise InputError("epsilon", epsilon, allowed)
@@ -98,10 +94,16 @@ def calibrate_noise(
                 f"must be above {least:.3g}: {name} alone cannot make {queries} queries cheaper"
             )
             raise InputError("epsilon", epsilon, allowed)
-        enough = enough_for(epsilon) or cheapest
+    enough_for = partial(_least_enough, roughly, values)
+    enough = enough_for(epsilon) or values[-1]
     if rough or roughly(values[0]) <= epsilon:
         return enough
-    return _refined(lambda noise: cost(noise, False), enough_for, epsilon, enough, grows)
+    return _refined(partial(cost, rough=False), enough_for, epsilon, enough, sign)
+
+
+def _until_cheapest(cost: Callable[[float], float], values: list[float]) -> list[float]:
+    """Return the values up to the cheapest."""
+    return values[: values.index(min(values, key=cost)) + 1]
 
 
 def _least_enough(
@@ -109,18 +111,29 @@ def _least_enough(
 ) -> float | None:
     """Return the least noise that costs at most `budget`; None: none of the values does.
 
-    values  from little noise to much; the result is found between two of them, by bisection
+    values  from little noise to much, which is ever cheaper; the result is found between two of
+            them, by bisection
     """
-    short = values[0]
-    for enough in values:
-        if cost(enough) <= budget:
-            break
-        short = enough
-    else:
+    if cost(values[-1]) > budget:
         return None
+    place = bisect_left(values, True, key=lambda noise: cost(noise) <= budget)
+    if place == 0:
+        return values[0]
+    from scipy.optimize import brentq  # takes a fifth of a second to import
+
+    def excess(log_noise: float) -> float:
+        return math.log(min(max(cost(2**log_noise), 1e-300), 1e300) / budget)
+
+    short = values[place - 1]
+    enough = values[place]
+    root = 2 ** brentq(excess, math.log2(short), math.log2(enough), xtol=2e-12)
     while abs(math.log(enough / short)) > 1e-11:
         middle = math.sqrt(enough * short)
-        if cost(middle) <= budget:
+        if math.isclose(middle, root, rel_tol=3e-12):
+            is_enough = cost(middle) <= budget
+        else:  # as a noise near the root tells
+            is_enough = (middle > root) == (enough > short)
+        if is_enough:
             enough = middle
         else:
             short = middle
@@ -132,24 +145,18 @@ def _refined(
     enough_for: Callable[[float], float | None],
     epsilon: float,
     enough: float,
-    grows: bool,
+    sign: float,
 ) -> float:
     """Return less noise than is `enough` by a rough bound, at a precise ε of at most `epsilon`.
 
-    grows  whether more noise is a larger value
+    sign  1: more noise is a larger value; −1: a smaller one
     """
-    if grows:
-        short = 0.0  # the most noise that is known to be too little; 0 and inf: none is known
-        less = 0.5
-        first_ratio = 0.82
-    else:
-        short = math.inf
-        less = 2.0
-        first_ratio = 1 / 0.82
+    none = 0.0 if sign > 0 else math.inf
+    short = none  # the most noise that is known to be too little
     least = epsilon * (1 - 1e-3)
     # The noise at which both bounds have the same ε is in about the same ratio for all ε.
     target = enough_for(epsilon * (1 - 3e-4)) or enough
-    value = target * first_ratio
+    value = target * 0.82**sign
     for _ in range(_TRIALS):
         price = cost(value)
         if price > epsilon:
@@ -158,16 +165,14 @@ def _refined(
             enough = value
         if least <= price <= epsilon or abs(enough - short) < _PRECISION * enough:
             break
-        equal = None
-        if price > 0:
-            equal = enough_for(price)
+        equal = enough_for(price) if price > 0 else None
         value = enough if equal is None else target * value / equal
         if not min(enough, short) < value < max(enough, short):
             if cost(enough) >= least:  # the rough bound is precise
                 break
             # Where δ alone pays for much noise, ε may rise steeply from 0: the ratio leads nowhere,
             # and halving does.
-            value = enough * less if short in (0.0, math.inf) else math.sqrt(enough * short)
+            value = enough * 0.5**sign if short == none else math.sqrt(enough * short)
     return enough
 
 

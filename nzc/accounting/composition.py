@@ -34,7 +34,7 @@ _ROUNDING = 1e-6  # relative error allowed for the rounding of all laws and sums
 
 
 @dataclass(frozen=True, repr=False)
-class Neighbours:
+class _Neighbours:
     """The laws of all neighbours of one histogram, in one direction."""
 
     count: int  # how many queries share the histogram
@@ -52,8 +52,8 @@ def compose(
     guess  an ε of the same size, which sets the grid; inf: unknown
     order  the Rényi order at which the guess was found; it ranks neighbours
     """
-    forth: list[Neighbours] = []
-    back: list[Neighbours] = []
+    forth: list[_Neighbours] = []
+    back: list[_Neighbours] = []
     for pairs, counts in laws:
         forth += _neighbours(pairs, pairs.here, pairs.there, counts)
         back += _neighbours(pairs, pairs.there, pairs.here, counts)
@@ -68,7 +68,7 @@ def compose(
     return max(lower), max(upper)
 
 
-def _neighbours(pairs: Pairs, log_p: Floats, log_q: Floats, counts: Ints) -> Iterator[Neighbours]:
+def _neighbours(pairs: Pairs, log_p: Floats, log_q: Floats, counts: Ints) -> Iterator[_Neighbours]:
     absent = (pairs.copies == 0) | (np.maximum(log_p, log_q) < IMPOSSIBLE)
     error_p = error_of(log_p)
     with np.errstate(invalid="ignore"):
@@ -77,11 +77,11 @@ def _neighbours(pairs: Pairs, log_p: Floats, log_q: Floats, counts: Ints) -> Ite
     for query, count in enumerate(counts.tolist()):
         start, end = np.searchsorted(pairs.query, [query, query + 1])
         if end > start:
-            yield Neighbours(count, p[start:end], loss[start:end])
+            yield _Neighbours(count, p[start:end], loss[start:end])
 
 
 def _one_direction(
-    laws: list[Neighbours], delta: float, guess: float, order: float
+    laws: list[_Neighbours], delta: float, guess: float, order: float
 ) -> tuple[float, float]:
     """Return both bounds where P is at one side of all pairs, refining the grid."""
     log_finite = 0.0
@@ -109,7 +109,7 @@ def _one_direction(
         guess = upper
 
 
-def _upper(laws: list[Neighbours], delta: float, order: float, step: float, grid: Floats) -> float:
+def _upper(laws: list[_Neighbours], delta: float, order: float, step: float, grid: Floats) -> float:
     """Return the upper bound, from V on a grid of losses."""
     value = after_all(grid)
     for law in laws:
@@ -118,7 +118,7 @@ def _upper(laws: list[Neighbours], delta: float, order: float, step: float, grid
     return epsilon_of(value, grid, delta)
 
 
-def _on_grid(law: Neighbours, step: float, far: int) -> Laws:
+def _on_grid(law: _Neighbours, step: float, far: int) -> Laws:
     """Return the laws on a grid; losses from `far` steps on are infinite."""
     infinite = law.loss >= far * step
     p = np.where(infinite, 0.0, law.p)
@@ -179,7 +179,7 @@ def _dominating(curve: Floats, total: float, s: Floats) -> Floats:
     return q * s * max(1.0, short)
 
 
-def _lower(laws: list[Neighbours], delta: float, order: float, step: float, cells: int) -> float:
+def _lower(laws: list[_Neighbours], delta: float, order: float, step: float, cells: int) -> float:
     """Return the lower bound, for one neighbour of each query.
 
     It is the one of the largest Rényi divergence at `order`. Its losses are rounded to a grid.

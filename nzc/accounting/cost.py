@@ -15,9 +15,9 @@ from nzc.accounting.epsilon import Bound, Delta, Epsilon, least_delta
 from nzc.accounting.exact import ExactCost
 from nzc.accounting.induction import LARGEST
 from nzc.accounting.rdp import CHOICES, ORDERS, adaptive_epsilon, cks, to_epsilon
-from nzc.accounting.sanitised import Plan
+from nzc.accounting.sanitised import SanitisedPlan
 from nzc.types import AnyArray, Bools, Floats, Ints
-from nzc.validation import between_0_and_1, generator, not_negative, whole
+from nzc.validation import as_generator, between_0_and_1, not_negative, whole
 
 #: The exact ε, a lower bound on it, and the best Rényi order; None where there is none.
 ExactEpsilon = tuple[Bound, Bound, Bound]
@@ -161,7 +161,9 @@ class Cost:
 
     def data_independent(self, delta: float, rough: bool = False) -> float:
         """Return ε at δ for any votes; `rough`: a slightly larger one, in milliseconds."""
-        together = data_independent.compose(self.worst_case, delta - self.delta_cost, rough)
+        together = data_independent.compose_worst_cases(
+            self.worst_case, delta - self.delta_cost, rough
+        )
         parts = [part for part in self.parts if paid(part.worst_case)]
         if len(parts) < 2:
             return together
@@ -206,12 +208,12 @@ class Cost:
             lower = min(lower, LARGEST)
         return exact, lower, order
 
-    def sanitised(self, delta: float, rng: np.random.Generator, plan: Plan) -> float:
+    def sanitised(self, delta: float, rng: np.random.Generator, plan: SanitisedPlan) -> float:
         """Draw an upper bound that may be published; each call is a further release.
 
         It needs `bounded`.
         """
-        rdp = sanitised.sanitise(self.bounded, plan, delta, generator(rng))
+        rdp = sanitised.sanitise(self.bounded, plan, delta, as_generator(rng))
         return plan.convert(rdp, delta)
 
 
@@ -263,7 +265,7 @@ def _worst_case_curve(worst_case: list[tuple[Ints, WorstCaseCost]], deltas: Floa
     epsilons = []
     for point, delta in enumerate(deltas):
         releases = [(int(counts[point]), release) for counts, release in worst_case]
-        epsilons.append(data_independent.compose(releases, delta, rough=True))
+        epsilons.append(data_independent.compose_worst_cases(releases, delta, rough=True))
     return np.array(epsilons)
 
 

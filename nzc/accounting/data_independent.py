@@ -105,7 +105,7 @@ class KnownCost:
         return np.stack([added(self.releases(count)).rdp(ORDERS) for count in counts.tolist()])
 
 
-def compose(releases: Sequence[Release], delta: float, rough: bool = False) -> float:
+def compose_worst_cases(releases: Sequence[Release], delta: float, rough: bool = False) -> float:
     """Return ε at δ of all releases: the smallest ε of the compositions that apply.
 
     At δ = 0 it is that of pure releases, and below it is inf. `rough` leaves out composition by

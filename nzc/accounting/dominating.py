@@ -38,7 +38,7 @@ def rounded(p: Floats, q: Floats) -> FloatsPair:
     return p * (1 + ROUNDING), q * (1 - ROUNDING)
 
 
-def curves_of(p: Floats, q: Floats, s: Floats) -> Floats:
+def tradeoff_curves(p: Floats, q: Floats, s: Floats) -> Floats:
     """Return the curves [pairs, points] of laws P and Q [pairs, outcomes]."""
     below = s < 1
     sign = np.where(below, -1.0, 1.0)

@@ -11,12 +11,12 @@ from scipy.special import ndtr
 from nzc.accounting.dominating import (
     bent,
     corners_of,
-    curves_of,
     heights,
     laws_of,
     merged,
     mirrored,
     ratios,
+    tradeoff_curves,
 )
 from nzc.accounting.induction import Laws
 from nzc.types import Floats, FloatsPair
@@ -36,14 +36,14 @@ _ROOT = float(np.sqrt(2))
 
 
 @lru_cache(maxsize=8)
-def bands(mu: float, step: float, highest: float = np.inf) -> list[Laws]:
+def gaussian_bands(mu: float, step: float, highest: float = np.inf) -> list[Laws]:
     """Return laws on the grid that dominate all queries, in bands of the largest loss.
 
     `highest` is the largest β that decides how they are grouped (`merged`).
     """
     reach = int(_REACH * mu / step)
     s = ratios(step, reach)
-    curves = np.vstack([curves_of(*_corners(mu), s), _censored(mu, s)])
+    curves = np.vstack([tradeoff_curves(*_corners(mu), s), _censored(mu, s)])
     offsets, p, infinite, _ = laws_of(merged(curves, s, mu, highest), s)
     furthest = np.where(p > 0, abs(offsets), 0).max(axis=1)
     ends = np.minimum(_BANDS * mu / step, reach)

@@ -13,13 +13,13 @@ import numpy as np
 from nzc.accounting.dominating import (
     bent,
     corners_of,
-    curves_of,
     heights,
     laws_of,
     merged,
     mirrored,
     ratios,
     rounded,
+    tradeoff_curves,
 )
 from nzc.accounting.induction import Laws
 from nzc.types import Floats, FloatsPair, OneOrMore
@@ -35,13 +35,13 @@ _Sum = list[tuple[float, OneOrMore, int]]
 
 
 @lru_cache(maxsize=8)
-def bands(h: float, step: float, highest: float = np.inf) -> list[Laws]:
+def laplace_bands(h: float, step: float, highest: float = np.inf) -> list[Laws]:
     """Return laws on the grid that dominate all labels at inverse scale h, in one band.
 
     `highest` is the largest β that decides how they are grouped (`merged`).
     """
     s = ratios(step, int(5 * h / step) + 2)
-    curves = np.concatenate([curves_of(p, q, s) for p, q in (_corners(h), *_rare(h))])
+    curves = np.concatenate([tradeoff_curves(p, q, s) for p, q in (_corners(h), *_rare(h))])
     return [laws_of(merged(curves, s, h * np.sqrt(np.pi / 2), highest), s)]
 
 

@@ -5,7 +5,7 @@ summed over what was released. The published value is e^Y, where Y = log f̂ + �
 
     F_d(D) = the largest f within d changed teachers of D          f̂(D) = max_d e^(−βd) F_d(D)
 
-Every parameter of `Plan` is fixed before a vote is seen. Proof, and how F_d is computed:
+Every parameter of `SanitisedPlan` is fixed before a vote is seen. Proof, and how F_d is computed:
 docs/proofs.md, "The sanitised bound".
 """
 
@@ -34,7 +34,7 @@ Released = Sequence[tuple[DataDependentBound, AnyArray]]
 
 
 @dataclass(frozen=True)
-class Plan:
+class SanitisedPlan:
     """The parameters of a sanitised release: public facts, fixed before a vote is seen."""
 
     order: float  # the Rényi order α
@@ -61,12 +61,12 @@ class Plan:
         return max(0.0, float(cks(paid, np.array([self.order]), delta - self.failure)[0]))
 
 
-def plan(
+def plan_bound(
     planned: Sequence[tuple[int, DataDependentBound]],
     delta: float,
     order: float | None = None,
     beta: float | None = None,
-) -> Plan:
+) -> SanitisedPlan:
     """Choose the plan for a run that asks so many queries under each bound.
 
     `order` and `beta` replace chosen values. Order and noise are the best for a run that costs
@@ -85,11 +85,13 @@ def plan(
         values = cks(released + ORDERS / (2 * noise**2), ORDERS, 0.9 * delta)
         best = min(best, (float(values.min()), float(ORDERS[values.argmin()]), float(noise)))
     _, best_order, best_noise = best
-    return Plan(best_order if order is None else order, beta, best_noise, failure=delta / 10)
+    return SanitisedPlan(
+        best_order if order is None else order, beta, best_noise, failure=delta / 10
+    )
 
 
-def sanitise(released: Released, plan: Plan, delta: float, rng: Generator) -> float:
-    """Return the released Rényi bound at the plan's order, for `Plan.convert`.
+def sanitise(released: Released, plan: SanitisedPlan, delta: float, rng: Generator) -> float:
+    """Return the released Rényi bound at the plan's order, for `SanitisedPlan.convert`.
 
     Each call is a further release.
     """
@@ -104,7 +106,7 @@ def sanitise(released: Released, plan: Plan, delta: float, rng: Generator) -> fl
     return float(np.exp(min(log_released, np.log(ceiling))))
 
 
-def draw(log_bound: float, plan: Plan, rng: Generator) -> float:
+def draw(log_bound: float, plan: SanitisedPlan, rng: Generator) -> float:
     """Return Y, the released value.
 
     Privacy boundary: the private log f̂ goes in, the public Y comes out.

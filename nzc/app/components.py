@@ -94,7 +94,7 @@ def build_policy(cfg: DictConfig, protocol: Protocol, rows: Callable[[], int]) -
     The noise of the aggregator that is null is set in `cfg`: it spends `budget.epsilon`. `rows`
     returns how many rows can be asked, where the noise depends on that.
     """
-    plan = partial(sanitised.plan, **cfg.sanitise)
+    plan = partial(sanitised.plan_bound, **cfg.sanitise)
     with within("teachers"):
         adjacency = protocol.adjacency(OmegaConf.select(cfg, "dataset.unit") == LABEL)
     groups = _shares_of_groups(cfg, adjacency)
@@ -182,7 +182,7 @@ def _noise_for_budget(
     noise: str,
     adjacency: Adjacency,
     queries: int,
-    plan: Callable[..., sanitised.Plan],
+    plan: Callable[..., sanitised.SanitisedPlan],
 ) -> dict[str, float]:
     """Return the parameters of the aggregator that are null, at which the queries spend the budget.
 

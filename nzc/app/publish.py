@@ -50,7 +50,7 @@ def publish_run(
         teachers = build(run.config, "teachers")
         return Promise.of(build_policy(run.config, teachers, lambda: sum(sizes)), sizes)
 
-    return published.publish(run, dest, ledger, name, promise_of)
+    return published.write_published(run, dest, ledger, name, promise_of)
 
 
 def _ledger(cfg: Any, store: Path | None) -> Path:

@@ -12,7 +12,6 @@ from os.path import relpath
 from pathlib import Path
 from typing import Any
 
-from hydra._internal.core_plugins.basic_sweeper import BasicSweeper
 from hydra.core.global_hydra import GlobalHydra
 from hydra.core.hydra_config import HydraConfig
 from hydra.core.override_parser.overrides_parser import OverridesParser
@@ -295,8 +294,14 @@ def _points(row: SweepRow, number: int) -> list[SweepRow]:
 def _grid(overrides: Sequence[str]) -> list[list[str]]:
     """Return every combination of the values of overrides; the last override of a key counts."""
     parser = OverridesParser.create(config_loader=GlobalHydra.instance().config_loader())
-    (grid,) = BasicSweeper.split_arguments(parser.parse_overrides([*overrides]), None)
-    return [list(point) for point in grid]
+    values: dict[str, list[str]] = {}
+    for override in parser.parse_overrides([*overrides]):
+        key = override.get_key_element()
+        if override.is_sweep_override():
+            values[key] = [f"{key}={value}" for value in override.sweep_string_iterator()]
+        else:
+            values[key] = [f"{key}={override.get_value_element_as_str()}"]
+    return list(map(list, product(*values.values())))
 
 
 def key_of(override: str) -> str:

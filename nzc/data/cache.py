@@ -7,7 +7,7 @@ from nzc.validation import whole, within
 _loaded: list[tuple[Dataset, DataSplits]] = []  # at most one
 
 
-def load(dataset: Dataset) -> DataSplits:
+def load_data(dataset: Dataset) -> DataSplits:
     """Load a dataset, or return it where it was the last one that was loaded."""
     if not _is_loaded(dataset):
         with lines(lambda: "the data are still being read"), within("dataset"):

@@ -42,7 +42,7 @@ from nzc.saying import say
 from nzc.settings import CountOrZero, TwoOrMore
 from nzc.storage.files import digest_of
 from nzc.types import AnyArray, Bools, Ints
-from nzc.validation import InputError, Tree, meant, nearest, shortened
+from nzc.validation import InputError, Tree, did_you_mean, meant, shortened
 
 CHUNK = 100_000  # rows of a file that are in memory at a time
 _SKIP = "if other lines stand before a header, type dataset.skip=N to leave out N lines"
@@ -273,7 +273,7 @@ class Table(Dataset):
         others = {key: {*names} for key, names in sorted(files.items()) if key != "public"}
         beyond = features.difference(*others.values())
         if beyond:
-            near = nearest(min(beyond), private)
+            near = did_you_mean(min(beyond), private)
             raise self.refused(
                 "public",
                 f"must have columns of {self.private}; {_listed(beyond)} is none of them{near}; "
@@ -284,7 +284,7 @@ class Table(Dataset):
             absent = features.union([self.label]) - found
             further = found - features - named
             if absent:
-                near = nearest(min(absent), further)
+                near = did_you_mean(min(absent), further)
                 raise self.refused(key, f"{allowed}; {_listed(absent)} is missing{near}; {_SKIP}")
             if further:
                 raise self.refused(

@@ -34,7 +34,7 @@ def exact_cost(mechanism: Mechanism, votes: Ints, student_probs: Probs) -> Exact
     screen = mechanism.screen
     if screen is not None and student_probs is not None and not is_own(screen):
         student_probs = screen.relevant_probs(votes, student_probs)
-    batches, inverse = distinct(votes, student_probs, _ordered(mechanism, votes))
+    batches, inverse = distinct_histograms(votes, student_probs, _ordered(mechanism, votes))
 
     def ceiling(orders: Floats) -> Floats:
         releases = mechanism.worst_case()
@@ -91,7 +91,7 @@ class HistogramBatch:
         return np.eye(self.votes.shape[1], dtype=np.int64)[place]
 
 
-def distinct(
+def distinct_histograms(
     votes: Ints, student_probs: Probs, ordered: Bools
 ) -> tuple[list[HistogramBatch], Ints]:
     """Return the distinct histograms in batches, and the number of each query's, [queries].

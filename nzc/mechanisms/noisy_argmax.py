@@ -31,7 +31,7 @@ from nzc.mechanisms.own_parts import is_own, require_statistic
 from nzc.mechanisms.screen import InteractiveScreen, Screen, StabilityScreen, ThresholdScreen
 from nzc.mechanisms.votes import ABSTAIN, Probs, as_labels, as_probabilities, as_votes
 from nzc.types import Floats, Ints
-from nzc.validation import InputError, generator
+from nzc.validation import InputError, as_generator
 
 __all__ = ["GroundTruth", "NoisyArgmax", "NoisyCounts"]
 
@@ -94,7 +94,7 @@ class NoisyArgmax(Mechanism):
         if self.screen is not None and is_own(self.screen) and len(votes):
             teachers = int(votes[0].sum())  # which is public, as the number of classes
             require_statistic(self.screen, teachers, votes.shape[1])
-        return self.draw(votes, generator(rng), self.known_to_screen(votes, student_probs))
+        return self.draw(votes, as_generator(rng), self.known_to_screen(votes, student_probs))
 
     def draw(self, votes: Ints, rng: Generator, student_probs: Probs = None) -> Ints:
         """Draw one label per query; the arguments are checked."""
@@ -234,9 +234,9 @@ class NoisyArgmax(Mechanism):
         queries = min(queries, _AUDITED)
         if not self.adjacency.everywhere:
             queries = 1  # a vote moves within one histogram
-        drawn = generator(rng or 0)
+        drawn = as_generator(rng or 0)
         evidence = self.evidence(pair)
-        epsilon = empirical.audit(self.draw, evidence, pair, queries, trials, delta, drawn)
+        epsilon = empirical.audit_pair(self.draw, evidence, pair, queries, trials, delta, drawn)
         bound = self.promise(queries, queries).data_independent(delta)
         if epsilon > bound:
             found = f"audit: ε ≥ {epsilon:.3f} at 95 % confidence"

@@ -14,7 +14,7 @@ from nzc.mechanisms.base import Mechanism, Prices
 from nzc.mechanisms.noise.gaussian import GaussianNoise
 from nzc.mechanisms.votes import Probs
 from nzc.types import Ints
-from nzc.validation import generator
+from nzc.validation import as_generator
 
 __all__ = ["UNIT", "NoisySums"]
 
@@ -51,7 +51,7 @@ class NoisySums(Mechanism):
         # What is released is a multiple of `step`, far below the noise: a finer grid would ask for
         # noise of more digits than a first draw has.
         step = 2 ** max(0, int(np.log2(sigma / _FINE)))
-        exact = ExactGenerator(generator(rng).bit_generator)
+        exact = ExactGenerator(as_generator(rng).bit_generator)
         noise = GaussianNoise(sigma / step).exact
         released = step * exact.round_up(noise, votes / step - 0.5)
         return released.clip(-_LARGEST, _LARGEST).astype(np.int64)

@@ -9,7 +9,7 @@ FEW_ROWS = 500  # public rows, below which sums lose several points (docs/label.
 PER_CLASS = 2  # a student needs at least so many labels of each class; fewer are warned of
 
 
-def doubts(
+def about_votes(
     labels: float,
     accuracy: float,
     classes: int,

@@ -10,7 +10,7 @@ from operator import attrgetter
 from nzc.accounting.calibration import calibrate
 from nzc.mechanisms.noisy_argmax import NoisyArgmax
 from nzc.mechanisms.presets import GNMax, LNMax
-from nzc.planning.advice import ENOUGH, doubts
+from nzc.planning.advice import ENOUGH, about_votes
 from nzc.planning.expected import AGREEMENT, expected, histograms, vote_shares
 from nzc.types import Floats, Ints, Shape
 from nzc.validation import InputError, between_0_and_1, keep, positive, share, whole
@@ -113,7 +113,7 @@ class Plan:
     @property
     def warnings(self) -> list[str]:
         """What speaks against the recommended run, one sentence each."""
-        return doubts(
+        return about_votes(
             self.recommended.queries,
             self.recommended.accuracy,
             self.classes,

@@ -19,7 +19,7 @@ from nzc.accounting.data_independent import FREE, WorstCaseCost, gaussian_cost
 from nzc.accounting.epsilon import DATA_INDEPENDENT, SANITISED
 from nzc.accounting.gaussian import gaussian
 from nzc.accounting.privacy_filter import OPEN, PrivacyFilter, count_filter
-from nzc.accounting.sanitised import Plan
+from nzc.accounting.sanitised import SanitisedPlan
 from nzc.mechanisms import Adjacency, Mechanism
 from nzc.privacy.randomness import SEEDED
 from nzc.storage.fingerprint import describe
@@ -43,7 +43,9 @@ class Policy:
     seed: int  # public choices follow from it, and with rng=seeded the noise
     delta: float
     budget: float | None  # ε at δ that no release may exceed, whatever the votes; None: no limit
-    plan: Callable[..., Plan]  # chooses the plan of the sanitised ε (accounting.sanitised.plan)
+    plan: Callable[
+        ..., SanitisedPlan
+    ]  # chooses the plan of the sanitised ε (accounting.sanitised.plan_bound)
     audit_trials: int | None  # how often an audit runs the mechanism; None: no audit
     rng: str = SEEDED  # where noise comes from: seeded, or system
     answers: int | None = None  # how many labels all rounds release at most; None: no limit
@@ -71,7 +73,7 @@ class Promise:
 
     policy: Policy
     rounds: tuple[Round, ...]
-    plan: Plan | None  # of the sanitised ε; None: it is not published
+    plan: SanitisedPlan | None  # of the sanitised ε; None: it is not published
     individual: dict[str, float] = field(default_factory=dict)  # ε by group, at the δ of `bound`
     stated: tuple[float, float] | None = None  # ε and δ, where they follow from no round
 
@@ -233,7 +235,7 @@ class Promise:
         return epsilon
 
 
-def _plan(policy: Policy, rounds: Sequence[Round]) -> Plan | None:
+def _plan(policy: Policy, rounds: Sequence[Round]) -> SanitisedPlan | None:
     """Return the plan of the sanitised ε; None: it is not published."""
     if policy.bound != SANITISED:
         return None

@@ -31,7 +31,7 @@ from nzc.privacy.session import Session
 from nzc.protocols.base import Data, Protocol, Released
 from nzc.protocols.group_budgets import weigh
 from nzc.representation import Placement, Representation
-from nzc.representation.bounded import shortened
+from nzc.representation.bounded import cut_to
 from nzc.streams import Stream
 from nzc.students import FittedStudent
 from nzc.students.linear import LinearNetwork
@@ -133,7 +133,7 @@ class Baseline(Protocol):
         alone = replace(labels.rounds[0], size=0)
         return Promise(policy, (alone,), None, {}, (labels.epsilon, policy.delta))
 
-    def teach(self, data: Data, session: Session, stage: Clock) -> "Features":
+    def teach(self, data: Data, session: Session, stage: Clock) -> "_Features":
         """Return the features of the records, which public rows alone place."""
         splits = data.splits
         with stage("representation"), within("representation"):
@@ -142,10 +142,10 @@ class Baseline(Protocol):
                 place = self.representation.fit(splits.pool, data.trainer)
             scaled = Scaled(place.network, splits.public.x)
             x = Placement(scaled).all(splits.private.x).astype(np.float64)
-        return Features(scaled, x)
+        return _Features(scaled, x)
 
     def release(
-        self, taught: "Features", data: Data, session: Session, probs: Floats | None, stage: Clock
+        self, taught: "_Features", data: Data, session: Session, probs: Floats | None, stage: Clock
     ) -> Released:
         splits = data.splits
         x = taught.x
@@ -172,7 +172,7 @@ class Baseline(Protocol):
 
 
 @dataclass(frozen=True, repr=False)
-class Features:
+class _Features:
     """The private records as DP-SGD sees rows, x [records, features], and what places them."""
 
     network: nn.Module
@@ -197,4 +197,4 @@ class Scaled(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         scaled = (self.place(x).cpu() - self.mean) / self.spread
-        return F.pad(shortened(scaled, 1e-12), (0, 1), value=0.5)
+        return F.pad(cut_to(scaled, 1e-12), (0, 1), value=0.5)

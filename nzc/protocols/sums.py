@@ -30,7 +30,7 @@ COUNTS_SHARE = 0.05
 
 
 @dataclass(frozen=True)
-class Features:
+class _Features:
     """What is known of the records: their sums, and the public rows as these see rows."""
 
     network: "nn.Module"  # rows as networks take them → features
@@ -39,7 +39,7 @@ class Features:
 
 
 @dataclass(frozen=True)
-class Sums(Protocol):
+class RecordSums(Protocol):
     """All records together tell a linear model what it needs to know: no vote is counted."""
 
     unused = ("query_choice", "representation", "student.spread", "audit")
@@ -67,7 +67,7 @@ class Sums(Protocol):
             )
         return lines
 
-    def teach(self, data: Data, session: Session, stage: Clock) -> Features:
+    def teach(self, data: Data, session: Session, stage: Clock) -> _Features:
         from torch import nn  # takes seconds to import
 
         from nzc.representation.bounded import Bounded
@@ -88,10 +88,10 @@ class Sums(Protocol):
         )
         if units.groups is not None:
             sums = sums.of_persons(units.groups, public.most)
-        return Features(bounded, public, sums)
+        return _Features(bounded, public, sums)
 
     def release(
-        self, taught: Features, data: Data, session: Session, probs: Floats | None, stage: Clock
+        self, taught: _Features, data: Data, session: Session, probs: Floats | None, stage: Clock
     ) -> Released:
         """Release the class counts, which decide how the matrix is centred, and then the matrix."""
         from torch import nn

@@ -14,7 +14,7 @@ from nzc.clock import Clock
 from nzc.data import DataSplits
 from nzc.mechanisms import Adjacency
 from nzc.mechanisms.noisy_argmax import NoisyArgmax
-from nzc.planning.advice import doubts
+from nzc.planning.advice import about_votes
 from nzc.planning.expected import expected, histograms, vote_shares
 from nzc.privacy.promise import Policy, Promise, Share, admits_answered
 from nzc.privacy.session import Session
@@ -104,7 +104,7 @@ class Voting(Protocol):
             labels = float(admits_answered(first.filter, asked))
             if labels < asked:
                 limit = policy.budget
-        return doubts(
+        return about_votes(
             labels,
             right / (answered or 1),
             data.task.classes,

@@ -57,7 +57,7 @@ class FinishedRun:
         return epsilon["published"], delta, self.result["neighbours"]
 
 
-def publish(
+def write_published(
     run: FinishedRun,
     dest: Path,
     path: Path,

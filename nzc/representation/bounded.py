@@ -34,10 +34,10 @@ class Bounded(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         centred = (self.place(x).cpu().flatten(1).double() - self.mean) * self.varies
-        return shortened(centred, self.longest)
+        return cut_to(centred, self.longest)
 
 
-def shortened(vectors: Tensor, longest: Tensor | float) -> Tensor:
+def cut_to(vectors: Tensor, longest: Tensor | float) -> Tensor:
     """Return vectors [rows, features] over their length, or over `longest` where that is larger.
 
     They are 0 where a number is not finite.

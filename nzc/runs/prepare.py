@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from nzc.data import UNKNOWN, Dataset, DataSplits
-from nzc.data.cache import load
+from nzc.data.cache import load_data
 from nzc.privacy.promise import Policy
 from nzc.privacy.run_ledger import RunLedger
 from nzc.privacy.session import Session
@@ -134,7 +134,7 @@ def prepare(parts: RunComponents) -> PreparedRun:
 
 def load_for(dataset: Dataset | None, protocol: Protocol, name: str) -> DataSplits:
     """Load the dataset `name`, or none. InputError: the protocol needs another one."""
-    splits = DataSplits.empty() if dataset is None else load(dataset)
+    splits = DataSplits.empty() if dataset is None else load_data(dataset)
     protocol.require(splits, name)
     return splits
 

@@ -202,10 +202,10 @@ def unbounded(entries: Sequence[LedgerEntry], delta: float) -> str:
 
 def result_line(result: RunResult, name: str) -> str:
     """Return the result in one line, for the job `name` of a sweep."""
-    return f"{name or _title(result)}: {describe(result)}"
+    return f"{name or _title(result)}: {in_words(result)}"
 
 
-def describe(result: RunResult) -> str:
+def in_words(result: RunResult) -> str:
     """Return one line that describes a finished run: its accuracies, and what its labels cost."""
     text = ""
     for key in ("accuracy", "label_accuracy"):
@@ -221,7 +221,7 @@ def describe(result: RunResult) -> str:
 
 def describe_student(result: RunResult) -> tuple[str, dict[str, str]]:
     """Return description and tags of a student as a model: whence it learned, and at what cost."""
-    text = f"Mechanism {result.mechanism}; learned from {result.learned_from}; {describe(result)}."
+    text = f"Mechanism {result.mechanism}; learned from {result.learned_from}; {in_words(result)}."
     if result.unit == "label":
         text += " It learned from features of private records too: nothing protects these."
     return text, {

@@ -51,7 +51,7 @@ def plot(figure: SweepFigure, jobs: DataFrame, folder: Path) -> None:
     if not np.isfinite(points[["x", "y"]]).all(axis=1).any():
         return
     with new_figure(folder, figure.name) as axes:
-        draw(axes, figure, points)
+        draw_figure(axes, figure, points)
         if figure.ylim is not None:
             axes.set_ylim(figure.ylim)
 
@@ -106,7 +106,7 @@ def _label(key: str, value: object) -> str:
     return f"{heading(key)} {value}"
 
 
-def draw(axes: Axes, figure: SweepFigure, points: DataFrame) -> None:
+def draw_figure(axes: Axes, figure: SweepFigure, points: DataFrame) -> None:
     """Draw the lines, with bars over seeds.
 
     Lines of one name, such as curves of several seeds, have one style.

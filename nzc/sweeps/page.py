@@ -15,7 +15,7 @@ from nzc.runs.layout import FIGURES, PAGE, as_typed
 from nzc.runs.metrics import Shares
 from nzc.runs.quantities import EPSILONS
 from nzc.runs.result import RunResult
-from nzc.runs.summary import describe
+from nzc.runs.summary import in_words
 from nzc.storage.files import write_private
 from nzc.sweeps.figures import caption_of, points_of
 from nzc.sweeps.jobs import job_name
@@ -79,7 +79,7 @@ def summarise(
         values["label_accuracy"] = best.get("label_accuracy")
         values["epsilon"] = best["epsilon.published"]
         tags["best"] = masked(job_name(folder, best["job"], best["overrides"]) or best["name"])
-        finished += f" Best: **{tags['best']}** ({describe(RunResult.read(best['folder']))})."
+        finished += f" Best: **{tags['best']}** ({in_words(RunResult.read(best['folder']))})."
     lines = [question, finished]
     if private:
         for path in sorted((folder / FIGURES).glob("*.svg")):

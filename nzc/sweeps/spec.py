@@ -19,7 +19,7 @@ from pydantic import (
 from nzc.runs.curves import AXES
 from nzc.runs.layout import flatten, unresolved
 from nzc.runs.result import QUANTITIES
-from nzc.validation import InputError, from_pydantic, nearest
+from nzc.validation import InputError, did_you_mean, from_pydantic
 
 
 @cache
@@ -181,4 +181,4 @@ def _near(key: str, known: Iterable[str]) -> str:
     for name in sorted(known):
         if name.endswith(f".{key}"):
             return f"; did you mean {name}?"
-    return nearest(key, known)
+    return did_you_mean(key, known)

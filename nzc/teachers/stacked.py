@@ -12,7 +12,6 @@ import torch
 from torch import Tensor, nn
 from torch.func import functional_call, stack_module_state, vmap
 from torch.nn import functional as F
-from torch.nn.modules.utils import _pair
 from torch.overrides import TorchFunctionMode
 
 from nzc.data.augment import RowWise
@@ -179,3 +178,8 @@ def _footprint(teacher: Teacher) -> int:
         hook.remove()
     weights = sum(parameter.nbytes for parameter in teacher.network.parameters())
     return 6 * weights + 4 * sum(activations) + 3 * teacher.x.nbytes
+
+
+def _pair(size: int | tuple[int, int]) -> tuple[int, int]:
+    """Return sizes in both directions: one number stands for both."""
+    return (size, size) if isinstance(size, int) else size

@@ -8,7 +8,7 @@ from pytest import raises
 from scipy.stats import binom, norm
 
 import nzc
-from nzc.accounting.audit import Contradiction, audit, lower_bound, worst_pair
+from nzc.accounting.audit import Contradiction, audit_pair, lower_bound, worst_pair
 from nzc.accounting.gaussian import gaussian
 
 #: The law of the plurality.
@@ -39,7 +39,7 @@ def test_gnmax_stays_below_its_bound_and_finds_most_of_what_the_trials_can_show(
     assert abs(pair[0] - pair[1]).sum() == 2
     evidence = mechanism.evidence(pair)
     rng = default_rng(3)
-    found = audit(mechanism.release, evidence, pair, queries, 10_000, 1e-5, rng)
+    found = audit_pair(mechanism.release, evidence, pair, queries, 10_000, 1e-5, rng)
     mu = np.sqrt(2 * queries) / 22
     # An event seen 50 times in 5,000.
     visible = np.log(norm.cdf(mu * np.sqrt(2 / np.pi) + norm.ppf(0.01)) / 0.01)

@@ -21,7 +21,7 @@ from nzc.accounting.exact_noise import (
     ExactNoise,
     _bounds,
 )
-from nzc.accounting.sanitised import Plan, draw
+from nzc.accounting.sanitised import SanitisedPlan, draw
 from nzc.mechanisms import GaussianNoise, LaplaceNoise, Noise, NoisyCounts
 
 mp = mpmath.mp.clone()
@@ -189,7 +189,7 @@ def test_counts_have_exact_noise_of_their_law(noise: Noise, law: Any) -> None:
 
 
 def test_the_sanitised_bound_has_its_noise_and_its_grid() -> None:
-    plan = Plan(order=10.0, beta=0.02, noise=3.0, failure=1e-6)
+    plan = SanitisedPlan(order=10.0, beta=0.02, noise=3.0, failure=1e-6)
     rng = silent()
     drawn = np.array([draw(1.25, plan, rng) for _ in range(3000)])
     assert (drawn * 2**20 == np.rint(drawn * 2**20)).all()

@@ -49,7 +49,7 @@ def test_laws_dominate_every_pair(mu):
     ).T
     kinks = mu * np.linspace(-4, 4, 33)  # of (1 − e^(kink − ℓ))₊
     largest = np.zeros(len(kinks))
-    for laws in gaussian_argmax.bands(mu, step):
+    for laws in gaussian_argmax.gaussian_bands(mu, step):
         values = np.maximum(-np.expm1(kinks - step * laws.offsets[:, None]), 0)
         largest = np.maximum(largest, (laws.weights @ values + laws.infinite[:, None]).max(0))
     half = mu / 2 / ROOT

@@ -32,7 +32,7 @@ def test_the_laws_dominate_every_histogram(gamma):
     """For random V, convex in e^−ℓ: means of few kinks."""
     rng = np.random.default_rng(0)
     step = gamma / 8
-    laws = laplace_argmax.bands(gamma, step)[0]
+    laws = laplace_argmax.laplace_bands(gamma, step)[0]
     kinks = np.exp(gamma * rng.uniform(-2.2, 2.2, 60))
     few = rng.exponential(size=(60, 200)) * (rng.random((60, 200)) < 0.05)
     curves = by_kinks(laws.weights, laws.weights * np.exp(-step * laws.offsets), kinks)

@@ -48,9 +48,9 @@ def test_gaussian_noise() -> None:
         assert mechanism.worst_case_epsilon(100, DELTA) == approx(counts, rel=1e-4)
     parts = Confident(200, 150, 40).promise(640, 286).worst_case
     noise = peer((gaussian(150), 640), (gaussian(40, sensitivity=np.sqrt(2)), 286))
-    assert data_independent.compose(parts, DELTA, rough=True) == approx(noise, rel=1e-4)
+    assert data_independent.compose_worst_cases(parts, DELTA, rough=True) == approx(noise, rel=1e-4)
     # One bit and one class tell less than the noisy numbers.
-    assert data_independent.compose(parts, DELTA) < noise
+    assert data_independent.compose_worst_cases(parts, DELTA) < noise
 
 
 @parametrize("sigma", [3.0])

@@ -12,7 +12,7 @@ from scipy import stats
 
 import nzc
 from nzc.accounting.rdp import CHOICES, adaptive_epsilon
-from nzc.accounting.sanitised import log_smooth_bound, plan
+from nzc.accounting.sanitised import log_smooth_bound, plan_bound
 
 TEACHERS = 1000
 
@@ -32,7 +32,7 @@ def folder() -> float:
         delta = 10 ** rng.uniform(-7, -3)
         votes = _votes(int(rng.integers(1, TEACHERS)))
         (bound,) = mechanism.bounds
-        chosen = plan([(queries, bound)], delta)
+        chosen = plan_bound([(queries, bound)], delta)
         means = []
         for row in votes:
             released = [(bound, np.tile(row, (queries, 1)))]

@@ -17,7 +17,7 @@ from scipy.stats import chisquare
 
 import nzc
 from nzc.accounting import sampling
-from nzc.accounting.data_independent import compose, gaussian_cost, pure_cost
+from nzc.accounting.data_independent import compose_worst_cases, gaussian_cost, pure_cost
 from nzc.accounting.exact import Pairs
 from nzc.accounting.gaussian import gaussian
 from nzc.accounting.rdp import to_epsilon
@@ -121,10 +121,10 @@ def test_losses_beyond_the_grid_are_paid_for_from_delta(monkeypatch, releases):
 def test_costs_of_other_samples_are_never_taken_for_one():
     """Releases with equal μ but other samples, or none, compose by Rényi costs, which add."""
     rare, often, again, whole = (sampled(gaussian_cost(0.1), q) for q in (0.01, 0.5, 0.5, 1))
-    alone = compose([(50, often)], 1e-5)
-    both = compose([(50, rare), (50, often)], 1e-5)
-    assert alone < both < compose([(50, often), (50, whole)], 1e-5)
-    assert compose([(25, often), (25, again)], 1e-5) == alone
+    alone = compose_worst_cases([(50, often)], 1e-5)
+    both = compose_worst_cases([(50, rare), (50, often)], 1e-5)
+    assert alone < both < compose_worst_cases([(50, often), (50, whole)], 1e-5)
+    assert compose_worst_cases([(25, often), (25, again)], 1e-5) == alone
     assert sampled(pure_cost(2.0), 0.1).pure == approx(np.log1p(0.1 * np.expm1(2)))
 
 

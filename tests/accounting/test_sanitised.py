@@ -13,7 +13,7 @@ import nzc
 from nzc.accounting import sanitised
 from nzc.accounting.data_dependent import gaussian_bound, laplace_bound
 from nzc.accounting.rdp import to_epsilon
-from nzc.accounting.sanitised import Plan
+from nzc.accounting.sanitised import SanitisedPlan
 from nzc.mechanisms import ThresholdScreen
 
 BOUNDS = [gaussian_bound(5), laplace_bound(0.3)]
@@ -130,7 +130,7 @@ def test_released_bound_is_too_low_as_often_as_planned_and_no_more():
     """Where the smooth bound is the bound itself, the planned rate is met, not just kept."""
     votes = np.array([[30, 20, 0]] * 40 + [[49, 1, 0]] * 10)
     bound = gaussian_bound(10)
-    plan = Plan(order=3.0, beta=0.3, noise=2.0, failure=0.02)
+    plan = SanitisedPlan(order=3.0, beta=0.3, noise=2.0, failure=0.02)
     rng = default_rng(2)
     draws = 50_000
     log_bound = sanitised.log_smooth_bound([(bound, votes)], plan.order, plan.beta)
@@ -147,7 +147,7 @@ def test_released_bound_is_too_low_as_often_as_planned_and_no_more():
 
 def test_published_epsilon_includes_its_own_cost_and_failure():
     delta = 1e-5
-    plan = sanitised.plan([(100, gaussian_bound(40))], delta)
+    plan = sanitised.plan_bound([(100, gaussian_bound(40))], delta)
     order = plan.order
     spent = 0.3 + order / (2 * plan.noise**2)
     missed = np.log((delta - plan.failure) * order) / (order - 1)
@@ -193,7 +193,7 @@ def test_realised_answers_compose_at_a_fixed_order(order):
 def test_published_votes(name, queries, delta):
     votes = published_votes(name, queries)
     bound = gaussian_bound(40)
-    plan = sanitised.plan([(queries, bound)], delta)
+    plan = sanitised.plan_bound([(queries, bound)], delta)
     found = sanitised.sanitise([(bound, votes)], plan, delta, default_rng(0))
     cost = bound.cost(votes)
     theorem, _ = to_epsilon(lambda orders: cost(orders).sum(axis=0), delta)

@@ -71,7 +71,7 @@ def test_a_recipe_without_an_option_is_refused(tmp_path: Path) -> None:
 def test_hydra_shows_the_recipe_that_runs(nzc: Nzc) -> None:
     """Flags stand anywhere."""
     shown = nzc("recipe=near_zero", "--cfg", "job", "dataset=adult", "aggregator.sigma=9").out
-    assert "nzc.protocols.sums.Sums" in shown
+    assert "nzc.protocols.sums.RecordSums" in shown
 
 
 def test_each_job_of_a_sweep_has_its_own(nzc: Nzc) -> None:

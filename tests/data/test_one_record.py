@@ -25,7 +25,7 @@ from nzc.data.folder import Folder
 from nzc.data.npz import Npz
 from nzc.data.table import Table
 from nzc.data.table_encoder import LIMIT
-from nzc.protocols.sums import Sums
+from nzc.protocols.sums import RecordSums
 from nzc.runs.prepare import load_for
 from nzc.validation import InputError
 
@@ -239,7 +239,7 @@ def test_no_private_record_decides_whether_there_are_two_classes(
         np.savez(dataset.path, **arrays | {"y": np.zeros(2 * ROWS, int)})
     else:
         shutil.rmtree(tmp_path / "private" / "b")
-    splits = load_for(dataset, Sums(), reader)
+    splits = load_for(dataset, RecordSums(), reader)
     assert splits.classes == 2 and not splits.private.y.any()
     with raises(InputError):
-        load_for(replace(dataset, classes=None), Sums(), reader)
+        load_for(replace(dataset, classes=None), RecordSums(), reader)

@@ -34,7 +34,7 @@ from scipy.special import logsumexp
 from nzc.accounting import Cost
 from nzc.accounting.exact_noise import ExactGenerator, ExactNoise
 from nzc.accounting.rdp import ORDERS
-from nzc.accounting.sanitised import Plan
+from nzc.accounting.sanitised import SanitisedPlan
 from nzc.data import DataSplits
 from nzc.data.hashing import keys_of
 from nzc.data.splits import by_share
@@ -284,7 +284,7 @@ KINDS = {
 class Release:
     """One release: who drew it, from what, and with which standard deviation where that is told."""
 
-    mechanism: NoisyArgmax | DPSGD | Plan
+    mechanism: NoisyArgmax | DPSGD | SanitisedPlan
     private: np.ndarray  # votes or sums; of DP-SGD the gradients at some weights
     probs: np.ndarray | None = None  # of the student
     std: float = np.nan
@@ -352,7 +352,7 @@ def _watch(patch: MonkeyPatch, now: Trace, first: Trace | None) -> None:
             return released
 
     @spy(Cost, "sanitised")
-    def _(original: Any, cost: Cost, delta: float, rng: Any, plan: Plan) -> float:
+    def _(original: Any, cost: Cost, delta: float, rng: Any, plan: SanitisedPlan) -> float:
         now.releases.append(Release(plan, np.zeros(0)))
         return original(cost, delta, rng, plan)
 
@@ -382,7 +382,7 @@ def _told(release: Release, other: Release) -> np.ndarray:
     It asserts that the noise is for as much as the runs differ.
     """
     mechanism = release.mechanism
-    if isinstance(mechanism, Plan):
+    if isinstance(mechanism, SanitisedPlan):
         return np.tile(ORDERS / (2 * mechanism.noise**2), (2, 1))
     assert release.private.shape == other.private.shape
     apart = (release.private - other.private).astype(float)

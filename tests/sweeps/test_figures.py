@@ -10,7 +10,7 @@ from pandas import DataFrame
 from pytest import approx
 
 from nzc.runs.curves import write_curves
-from nzc.sweeps.figures import draw, plot, points_of
+from nzc.sweeps.figures import draw_figure, plot, points_of
 from nzc.sweeps.spec import SweepFigure
 
 INF = float("inf")
@@ -38,7 +38,7 @@ JOBS = _jobs(
 def _axes(jobs: DataFrame, **declared: Any) -> Any:
     figure = SweepFigure(name="a", **declared)
     axes = Figure().subplots()
-    draw(axes, figure, points_of(figure, jobs))
+    draw_figure(axes, figure, points_of(figure, jobs))
     return axes
 
 
