@@ -102,8 +102,17 @@ def calibrate_noise(
 
 
 def _until_cheapest(cost: Callable[[float], float], values: list[float]) -> list[float]:
-    """Return the values up to the cheapest."""
-    return values[: values.index(min(values, key=cost)) + 1]
+    """Return the values up to the cheapest: ε falls until there, and then rises or stays."""
+
+    def price(place: int) -> tuple[float, int]:
+        epsilon = cost(values[place])
+        return epsilon, place if epsilon < math.inf else 0
+
+    cheapest = len(values) // 2
+    for step in (64, 32, 16, 8, 4, 2, 1):
+        beside = (cheapest, max(0, cheapest - step), min(len(values) - 1, cheapest + step))
+        cheapest = min(beside, key=price)
+    return values[: cheapest + 1]
 
 
 def _least_enough(
