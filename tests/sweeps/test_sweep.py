@@ -172,6 +172,6 @@ def test_a_search_finds_what_it_is_after_and_its_cost_is_in_the_ledger(nzc: Nzc)
     assert [*jobs["folder"]] == [folder / "t0", folder / "t1", folder / "t2"]
     assert max(jobs["epsilon.ledger_total"]) > max(jobs["epsilon.exact"])
     assert job_name(folder, 0, ["aggregator.sigma=5", "dataset=none"]) == "σ=5"
-    assert "does not support sweep type" in nzc(*search, "tracking=mlflow", code=2).err
+    assert "INTERVAL_SWEEP" in nzc(*search, "tracking=mlflow", code=2).err
     assert list(ran.folder.glob("outputs/sweeps/*/*")) == [folder]
     assert not Path("mlflow.db").exists()
