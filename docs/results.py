@@ -68,7 +68,7 @@ DECIDES = ["nzc/mechanisms", "nzc/accounting", "nzc/privacy", "nzc/protocols"]
 #: Columns of a sweep's jobs that say nothing about its question.
 _LEFT_OUT = re.compile(
     r"(folder|job|run|error|rng|neighbours|finished|warnings|rounds|accuracy_interval)$"
-    r"|seconds\.(?!total|representation|teachers|student)|metrics\.recall|versions|ledger|epsilon\.ledger|data\.|individual"
+    r"|seconds\.(?!total|representation|teachers|student)|metrics\.recall|versions|ledger|epsilon\.ledger|data\."
 )
 #: Words of a command that say where its files are, and no more.
 _PLACES = re.compile(r"tracking=|hydra\.|trainer\.progress=|figures=")

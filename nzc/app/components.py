@@ -18,9 +18,8 @@ from nzc.app.keys import refuse_unknown_keys
 from nzc.data import LABEL
 from nzc.data.cache import check_data
 from nzc.mechanisms import Adjacency, GroundTruth, Mechanism
-from nzc.privacy.promise import Policy, Share
+from nzc.privacy.promise import Policy
 from nzc.protocols import Protocol
-from nzc.protocols.group_budgets import shares
 from nzc.protocols.query_selection import QuerySelection
 from nzc.protocols.truth import Truth
 from nzc.protocols.votes import Votes
@@ -97,10 +96,6 @@ def build_policy(cfg: DictConfig, protocol: Protocol, rows: Callable[[], int]) -
     plan = partial(sanitised.plan_bound, **cfg.sanitise)
     with within("teachers"):
         adjacency = protocol.adjacency(OmegaConf.select(cfg, "dataset.unit") == LABEL)
-    groups = _shares_of_groups(cfg, adjacency)
-    if groups:
-        adjacency = adjacency.times(max(share.weight for share in groups.values()))
-
     noise = _free_noise(cfg)
     if noise is not None:
         queries = cfg.queries
@@ -124,7 +119,6 @@ def build_policy(cfg: DictConfig, protocol: Protocol, rows: Callable[[], int]) -
         answers=cfg.answers,
         bound=cfg.bound,
         total=OmegaConf.select(cfg, "budget.total"),  # configurations of older runs have none
-        shares=groups,
     )
 
 
@@ -134,21 +128,6 @@ def _rounds(cfg: DictConfig) -> Any:
     if isinstance(rounds, list):
         return list(map(typed, rounds))
     return rounds
-
-
-def _shares_of_groups(cfg: DictConfig, adjacency: Adjacency) -> dict[str, Share]:
-    """Return the share of each group in `budget.groups`; the largest is set as `budget.epsilon`."""
-    groups = plain(OmegaConf.select(cfg, "budget.groups"))
-    if groups is None:
-        return {}
-    of_groups = shares(groups, adjacency)
-    largest = max(share.budget for share in of_groups.values())
-    if cfg.budget.epsilon not in (None, largest):  # the configuration of a run has the largest
-        raise InputError(
-            "budget.epsilon", cfg.budget.epsilon, "must be null where budget.groups gives every ε"
-        )
-    cfg.budget.epsilon = largest
-    return of_groups
 
 
 def _mechanism(cfg: DictConfig, adjacency: Adjacency) -> Mechanism:

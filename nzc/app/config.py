@@ -46,7 +46,6 @@ class Paths:
 @dataclass
 class Budget:
     epsilon: Positive | None = None
-    groups: Any = None  # null, a mapping of names to ε, or a list of ε
     total: Positive | None = None
 
 

@@ -35,7 +35,6 @@ _TYPES = {
     "role": ("U", "text"),
     "group": ("biufUS", "text or numbers"),
     "id": ("biufUS", "text or numbers"),
-    "budget": ("biufUS", "text or numbers"),
 }
 #: Text that stands for a missing value: what np.asarray(…, dtype=str) makes of one.
 _MISSING = ("", "nan", "None", "<NA>", "NaT")
@@ -43,7 +42,7 @@ _MISSING = ("", "nan", "None", "<NA>", "NaT")
 
 @dataclass(frozen=True)
 class Npz(Dataset):
-    """Arrays x [rows, ...], y [rows], and optionally role, group, id and budget, each [rows].
+    """Arrays x [rows, ...], y [rows], and optionally role, group and id, each [rows].
 
     conf/dataset/npz.yaml explains arrays and keys. Rows with the shape of images become images of
     bytes, if x is of uint8, all its public values are from 0 to 1, or `range` is given. Other
@@ -125,9 +124,8 @@ class Npz(Dataset):
     def _units(self, arrays: Tree, names: Mapping[str, Ints], private: Ints) -> Units:
         """Return whom the private rows are about."""
         grouped = "group" in names
-        budgets = _texts(arrays.get("budget"), private)
         if grouped and self.unit != "record":
-            return Units(names["group"][private], grouped_by="array `group`", budgets=budgets)
+            return Units(names["group"][private], grouped_by="array `group`")
         if grouped:
             say(
                 "dataset.unit=record: rows of one group go to several teachers, "
@@ -139,7 +137,7 @@ class Npz(Dataset):
         elif grouped and "role" not in arrays:
             # A record that changes its group may change its split, but no other record's teacher.
             keys = keys_of(private)
-        return Units(keys=keys, budgets=budgets)
+        return Units(keys=keys)
 
     def _preparation(
         self, public: AnyArray

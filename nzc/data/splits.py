@@ -82,15 +82,11 @@ class Units:
     groups      key of the group: the unit of privacy
     keys        key of each record's own name
     grouped_by  what names the groups: column `patient`, say
-    budgets     name of each record's budget group, as text
-    weights     what follows of it (protocols.group_budgets)
     """
 
     groups: Ints | None = None
     keys: Ints | None = None
     grouped_by: str | None = None
-    budgets: AnyArray | None = None
-    weights: Ints | None = None
 
     @property
     def names(self) -> Ints | None:
@@ -231,7 +227,7 @@ class DataSplits:
 
     @cached_property
     def digest(self) -> str:
-        """SHA-256 of the rows of all splits, in order, and of their names and weights."""
+        """SHA-256 of the rows of all splits, in order, and of their names."""
         digest = _with(
             self._of_private,
             self.public.x,
@@ -239,7 +235,6 @@ class DataSplits:
             self.test.x,
             self.test.y,
             self.units.names,
-            self.units.weights,
         )
         return digest.hexdigest()
 

@@ -64,7 +64,6 @@ class Table(Dataset):
     test: str | None = None
     group: str | None = None
     id: str | None = None
-    budget: str | None = None
     drop: list[str] = field(default_factory=list)
     drop_rows: list[str] | None = None
     columns: Tree | list[str] | None = None
@@ -118,16 +117,13 @@ class Table(Dataset):
 
     def _units(self, names: pd.DataFrame) -> Units:
         """Return whom the private records are about."""
-        budgets = None
-        if self.budget is not None:
-            budgets = names[self.budget].fillna("").to_numpy(object)
         if self._person not in names:
-            return Units(budgets=budgets)
+            return Units()
         codes, people = names[self._person].factorize()
         keys = keys_of(np.asarray(people))[codes]
         if self.group is None:
-            return Units(keys=keys, budgets=budgets)
-        return Units(groups=keys, grouped_by=f"column `{self.group}`", budgets=budgets)
+            return Units(keys=keys)
+        return Units(groups=keys, grouped_by=f"column `{self.group}`")
 
     @property
     def kinds(self) -> Tree:
@@ -149,7 +145,7 @@ class Table(Dataset):
     @property
     def _named(self) -> tuple[str | None, ...]:
         """The columns that are no features, but for `drop`."""
-        return self.label, self.group, self.id, self.budget
+        return self.label, self.group, self.id
 
     @property
     def _person(self) -> str | None:
@@ -207,7 +203,7 @@ class Table(Dataset):
 
     @cached_property
     def _names(self) -> dict[str, pd.DataFrame]:
-        """By file, label, group, id and budget of each row as text, None where it is missing.
+        """By file, label, group and id of each row as text, None where it is missing.
 
         It is a quick look: 100 MB take a second. A file without these columns has another one.
         """
@@ -258,7 +254,6 @@ class Table(Dataset):
         for key, names, path, columns in (
             ("label", [self.label], self.private, private),
             ("group", [self.group], self.private, private),
-            ("budget", [self.budget], self.private, private),
             ("id", [self.id], self.public, public),
             ("drop", self.drop, self.public, both),
             ("columns", self.kinds, self.public, both),

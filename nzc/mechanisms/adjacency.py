@@ -88,8 +88,6 @@ class Adjacency:
 
     #: Whether all histograms may differ. They then have one sum, which is public.
     everywhere: ClassVar[bool] = True
-    #: How many votes of a unit may move on a query.
-    votes: ClassVar[int] = 1
     #: With which a record has a vote on a query; it is secret whether it has.
     probability: ClassVar[float] = 1.0
     #: Who votes, in words.
@@ -100,11 +98,7 @@ class Adjacency:
     @property
     def known(self) -> bool:
         """Whether every neighbour's histograms are known: one vote moves, and for certain."""
-        return self.votes == 1 and self.probability == 1
-
-    def times(self, weight: int) -> "Adjacency":
-        """Return the adjacency where a unit of privacy has so many voters, or counts so often."""
-        return self if weight == 1 else SeveralVotes(weight)
+        return self.probability == 1
 
     @property
     def rows(self) -> str:
@@ -125,17 +119,6 @@ class Abstentions(Adjacency):
 
     def __post_init__(self) -> None:
         keep(self, teachers=partial(whole, at_least=1, at_most=2**31))
-
-
-@dataclass(frozen=True)
-class SeveralVotes(Adjacency):
-    """A unit of privacy is in at most `votes` teachers: so many votes of every query may move.
-
-    All counts then change by at most 2·votes, √2·votes in the l2 norm: as one moved vote where
-    noise is so much less.
-    """
-
-    votes: int  # type: ignore[misc]
 
 
 @dataclass(frozen=True)
@@ -171,9 +154,6 @@ class OwnCells(Adjacency):
     def known(self) -> bool:
         return self.records == 1
 
-    def times(self, weight: int) -> "OwnCells":
-        return OwnCells(self.records * weight)
-
     @property
     def rows(self) -> str:
         return f"at most {2 * self.records} asked rows"
@@ -195,15 +175,11 @@ class OwnLabels(OwnCells):
 
 @dataclass(frozen=True)
 class Vectors(Adjacency):
-    """A unit of privacy adds one vector to a sum, at most 2·`weight` from any other it might add.
+    """A unit of privacy adds one vector to a sum, at most 2 from any other it might add.
 
-    So one replaced unit moves the whole sum by at most 2·`weight` in the l2 norm.
+    So one replaced unit moves the whole sum by at most 2 in the l2 norm.
     """
 
-    weight: int = 1
     everywhere: ClassVar[bool] = False
     voters: ClassVar[str] = "sums"
     rows: ClassVar[str] = "all numbers of the sums"
-
-    def times(self, weight: int) -> "Vectors":
-        return Vectors(self.weight * weight)

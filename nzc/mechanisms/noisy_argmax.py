@@ -128,7 +128,7 @@ class NoisyArgmax(Mechanism):
         count, label = self._label_cost(answered)
         if self.screen is None:
             return (asked, FREE), (count, sampled(label, probability))
-        ask = self.screen.worst_case(self.adjacency.votes)
+        ask = self.screen.worst_case()
         if probability < 1:
             both = gaussian_cost(float(np.hypot(ask.mu, label.mu)))  # of one sample
             return (asked, sampled(both, probability)), (0, FREE)
@@ -151,11 +151,9 @@ class NoisyArgmax(Mechanism):
             elif adjacency.records > 1:
                 cost = UNBOUNDED
             labels = min(labels, 1) * changes
-        elif adjacency.votes > 1:
-            cost = noise.worst_case(adjacency.votes) if plain and noise.l1_bounded else UNBOUNDED
         # `hint` is about one moved vote. All but that of a range is proved for nzc's noise only.
         is_lent = is_own(noise) and cost.hint is not None and cost.hint.kind is not Kind.RANGE
-        if adjacency.votes > 1 or is_lent:
+        if is_lent:
             cost = replace(cost, hint=None)
         return labels, cost
 

@@ -62,6 +62,6 @@ class NoisySums(Mechanism):
         return replace(self.promise(rows, rows), exact=(self.known_cost(rows),))
 
     def worst_case(self, asked: int = 1, answered: int = 1) -> Prices:
-        # All labels follow from one sum, which moves by 2·weight. `release` draws nzc's own noise.
-        cost = GaussianNoise(self.noise.sigma).worst_case(2**0.5 * self.adjacency.weight)
+        # All labels follow from one sum, which moves by 2. `release` draws nzc's own noise.
+        cost = GaussianNoise(self.noise.sigma).worst_case(2**0.5)
         return (asked, FREE), (min(answered, 1), cost)

@@ -86,9 +86,9 @@ class Screen(ABC):
         gap = 2 * np.abs(self.statistic(votes, student_probs).astype(np.float64) - self.threshold)
         return np.stack([gap, np.zeros_like(gap)], axis=1)
 
-    def worst_case(self, votes: int = 1) -> WorstCaseCost:
-        """Return the cost of asking where so many votes move: a mean shift of votes/σ₁."""
-        cost = gaussian_cost(votes / self.sigma1)
+    def worst_case(self) -> WorstCaseCost:
+        """Return the cost of asking one query: a mean shift of 1/σ₁."""
+        cost = gaussian_cost(1 / self.sigma1)
         return replace(cost, hint=Hint(Kind.BIT, cost.mu))
 
 

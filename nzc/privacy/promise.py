@@ -7,8 +7,8 @@ Cost.data_independent → data_independent.compose), or with bound=sanitised a d
 """
 
 import json
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -17,22 +17,12 @@ from nzc.accounting import Cost
 from nzc.accounting.data_dependent import DataDependentBound
 from nzc.accounting.data_independent import FREE, WorstCaseCost, gaussian_cost
 from nzc.accounting.epsilon import DATA_INDEPENDENT, SANITISED
-from nzc.accounting.gaussian import gaussian
 from nzc.accounting.privacy_filter import OPEN, PrivacyFilter, count_filter
 from nzc.accounting.sanitised import SanitisedPlan
-from nzc.mechanisms import Adjacency, Mechanism
+from nzc.mechanisms import Mechanism
 from nzc.privacy.randomness import SEEDED
 from nzc.storage.fingerprint import describe
 from nzc.validation import InputError
-
-
-@dataclass(frozen=True)
-class Share:
-    """What a group of people allows, and what follows from it."""
-
-    budget: float  # ε
-    weight: int
-    adjacency: Adjacency  # the neighbours where a record of this group changes
 
 
 @dataclass(frozen=True)
@@ -51,7 +41,6 @@ class Policy:
     answers: int | None = None  # how many labels all rounds release at most; None: no limit
     bound: str = DATA_INDEPENDENT  # that is published; or sanitised, a release of its own
     total: float | None = None  # ε of all folders about the same people; None: no limit
-    shares: Mapping[str, Share] = field(default_factory=dict)  # individual budgets by group
 
     def answered(self, queries: int) -> int:
         """Return how many of so many queries get labels at most."""
@@ -74,7 +63,6 @@ class Promise:
     policy: Policy
     rounds: tuple[Round, ...]
     plan: SanitisedPlan | None  # of the sanitised ε; None: it is not published
-    individual: dict[str, float] = field(default_factory=dict)  # ε by group, at the δ of `bound`
     stated: tuple[float, float] | None = None  # ε and δ, where they follow from no round
 
     @classmethod
@@ -92,8 +80,7 @@ class Promise:
         later = [Round(size, mechanism) for size in sizes[1:]]
         rounds = (Round(sizes[0], first), *later)
         unlimited = cls(policy, rounds, _plan(policy, rounds))
-        limited = replace(unlimited, rounds=unlimited._within_budget())
-        return replace(limited, individual=limited._by_group())
+        return replace(unlimited, rounds=unlimited._within_budget())
 
     @property
     def sizes(self) -> list[int]:
@@ -201,39 +188,6 @@ class Promise:
             )
         raise InputError("budget.epsilon", budget, allowed)
 
-    def _by_group(self) -> dict[str, float]:
-        """Return the ε of each group. InputError: one exceeds what the group allows."""
-        epsilons = {}
-        for name, share in self.policy.shares.items():
-            epsilon = self._epsilon_of(share)
-            if epsilon > share.budget * (1 + 1e-9):
-                raise InputError(
-                    f"budget.groups.{name}",
-                    share.budget,
-                    f"must be at least {epsilon:.6g}; or leave noise null",
-                )
-            epsilons[name] = epsilon
-        return epsilons
-
-    def _epsilon_of(self, share: Share) -> float:
-        """Return the ε of a record of one group."""
-        largest = max(other.weight for other in self.policy.shares.values())
-        if share.weight == largest:
-            return self.epsilon
-        of_group = [
-            replace(planned, mechanism=planned.mechanism.between(share.adjacency))
-            for planned in self.rounds
-        ]
-        epsilon = replace(self, rounds=tuple(of_group))._price[0]
-        limit = self.rounds[0].filter
-        mechanisms = [planned.mechanism for planned in self.distinct]
-        screened = any(mechanism.screen is not None for mechanism in mechanisms)
-        if limit != OPEN and screened and all(map(_is_gaussian, mechanisms)):
-            # The filter keeps Σμ² of the largest weight.
-            mu = float(np.sqrt(limit.budget)) * share.weight / largest
-            epsilon = min(epsilon, gaussian(mu, self.policy.delta))
-        return epsilon
-
 
 def _plan(policy: Policy, rounds: Sequence[Round]) -> SanitisedPlan | None:
     """Return the plan of the sanitised ε; None: it is not published."""
@@ -255,9 +209,3 @@ def _plan(policy: Policy, rounds: Sequence[Round]) -> SanitisedPlan | None:
 def admits_answered(privacy_filter: PrivacyFilter, queries: int, spent: float = 0.0) -> int:
     """Return how many of so many queries a filter admits where all of them are answered."""
     return int(privacy_filter.admit(np.ones(queries, dtype=bool), spent).sum())
-
-
-def _is_gaussian(mechanism: Mechanism) -> bool:
-    """Return whether its costs are those of Gaussian noise: finite mean shifts μ."""
-    (_, ask), (_, answer) = mechanism.worst_case()
-    return bool(np.isfinite(ask.mu + answer.mu))

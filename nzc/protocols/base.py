@@ -10,9 +10,8 @@ import numpy as np
 from nzc.clock import Clock
 from nzc.data import DataSplits
 from nzc.mechanisms import ABSTAIN, Adjacency
-from nzc.privacy.promise import Policy, Promise, Share
+from nzc.privacy.promise import Policy, Promise
 from nzc.privacy.session import Session
-from nzc.protocols.group_budgets import weigh
 from nzc.protocols.query_selection import QuerySelection
 from nzc.representation import Representation
 from nzc.storage.predictions import PredictionStore
@@ -107,10 +106,6 @@ class Protocol(ABC):
     def require(self, splits: DataSplits, name: str) -> None:
         """Raise InputError where the dataset `name` has too few private records."""
         require_records(splits, name)
-
-    def weigh(self, splits: DataSplits, shares: Mapping[str, Share]) -> DataSplits:
-        """Return the splits with the weights of records that have individual budgets."""
-        return weigh(splits, shares)
 
     @abstractmethod
     def check(self, splits: DataSplits) -> Task:

@@ -17,7 +17,6 @@ from nzc.planning.expected import expected_in_cells, rows_to_ask
 from nzc.privacy.promise import Policy, Promise
 from nzc.privacy.session import Session
 from nzc.protocols.base import Data
-from nzc.protocols.group_budgets import total_weight
 from nzc.protocols.smoothing import NoisyTotals, expected_records, nearest
 from nzc.protocols.votes import Voting
 from nzc.settings import Count, CountOrZero
@@ -56,17 +55,15 @@ class Cells(Voting):
         """Return the promise; by default as many rows are asked as the noise allows."""
         task = data.task
         if data.selection.queries is None:
-            counts = int(total_weight(task.voters, policy.shares))
             deviation = policy.mechanism.noise.deviation
-            queries = rows_to_ask(counts, task.classes, task.rows, deviation)
+            queries = rows_to_ask(task.voters, task.classes, task.rows, deviation)
             data = replace(data, selection=replace(data.selection, queries=queries))
         return super().promise(policy, data, learns)
 
     def expected(
         self, mechanism: NoisyArgmax, policy: Policy, task: Task, asked: int
     ) -> tuple[float, float]:
-        counts = int(total_weight(task.voters, policy.shares))
-        return expected_in_cells(mechanism, counts, task.classes, asked)
+        return expected_in_cells(mechanism, task.voters, task.classes, asked)
 
     def counted(self, splits: DataSplits) -> DataSplits:
         """Return the splits with `per_group` records of each group, filled up with unknown ones.
@@ -85,15 +82,9 @@ class Cells(Voting):
         places = (start[:, None] + numbers) % sizes[:, None]  # [groups, per_group], in the group
         rows = np.argsort(splits.units.groups, kind="stable")[first[:, None] + places]
         labels = np.where(numbers < sizes[:, None], splits.private.y[rows], UNKNOWN)
-        rows = rows.ravel()
-        weights = splits.units.weights
-        units = replace(
-            splits.units,
-            groups=np.repeat(names, self.per_group),
-            keys=None,
-            weights=None if weights is None else weights[rows],
-        )
-        return replace(splits, private=Records(splits.private.x[rows], labels.ravel()), units=units)
+        units = replace(splits.units, groups=np.repeat(names, self.per_group), keys=None)
+        private = Records(splits.private.x[rows.ravel()], labels.ravel())
+        return replace(splits, private=private, units=units)
 
     def teach(self, data: Data, session: Session, stage: Clock) -> VoteHistograms:
         """Return how many records of each class are nearest to each asked row."""
@@ -107,8 +98,7 @@ class Cells(Voting):
         places = data.splits.places
         assert places is not None
         rows = session.rows
-        voters = total_weight(session.voters, session.policy.shares, totals.counts)
-        totals = replace(totals, expected=expected_records(places, rows, voters))
+        totals = replace(totals, expected=expected_records(places, rows, session.voters))
         if data.splits.labels_only:  # features are public, and tell how many records a cell has
             totals = totals.with_sums(taught.votes[rows].sum(axis=1))
         return totals
@@ -122,9 +112,6 @@ def counts_of(splits: DataSplits, asked: Ints) -> Ints:
     assert splits.embedding is not None
     labels = splits.private.y
     home = asked[nearest(splits.embedding.private, splits.embedding.public[asked])]
-    times = (labels != UNKNOWN).astype(np.int64)
-    if splits.units.weights is not None:
-        times *= splits.units.weights
     counts = np.zeros((len(splits.public), splits.classes), np.int64)
-    np.add.at(counts, (home, labels), times)
+    np.add.at(counts, (home, labels), labels != UNKNOWN)
     return counts

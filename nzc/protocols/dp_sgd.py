@@ -10,7 +10,6 @@ are one Gaussian release at mean shift μ = 2√T/s (Dong, Roth, Su 2019, Coroll
 """
 
 import math
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -25,11 +24,10 @@ from nzc.clock import Clock
 from nzc.data import DataSplits
 from nzc.mechanisms import Adjacency
 from nzc.networks import outputs
-from nzc.privacy.promise import Policy, Promise, Share
+from nzc.privacy.promise import Policy, Promise
 from nzc.privacy.run_ledger import question
 from nzc.privacy.session import Session
 from nzc.protocols.base import Data, Protocol, Released
-from nzc.protocols.group_budgets import weigh
 from nzc.representation import Placement, Representation
 from nzc.representation.bounded import cut_to
 from nzc.streams import Stream
@@ -112,9 +110,6 @@ class Baseline(Protocol):
     def adjacency(self, labels_only: bool = False) -> Adjacency:
         return self.instead_of.adjacency(labels_only)
 
-    def weigh(self, splits: DataSplits, shares: Mapping[str, Share]) -> DataSplits:
-        return weigh(splits, shares, taken=False)
-
     def check(self, splits: DataSplits) -> Task:
         task = self.instead_of.check(splits)
         if self.representation is not None:
@@ -131,7 +126,7 @@ class Baseline(Protocol):
                 "must be false unless there are private records, and labels with a finite ε",
             )
         alone = replace(labels.rounds[0], size=0)
-        return Promise(policy, (alone,), None, {}, (labels.epsilon, policy.delta))
+        return Promise(policy, (alone,), None, (labels.epsilon, policy.delta))
 
     def teach(self, data: Data, session: Session, stage: Clock) -> "_Features":
         """Return the features of the records, which public rows alone place."""

@@ -64,7 +64,7 @@ class ReleasedCounts:
         sums       of which they were released; only public facts of them count
         """
         scale = scale_of(len(released), counts_reach(sums.most))
-        return cls(released / scale, noise_std / scale, sums.units, sums.known)
+        return cls(released / scale, noise_std / scale, sums.units, sums.most is None)
 
     @property
     def total(self) -> float:

@@ -83,7 +83,6 @@ class RecordSums(Protocol):
             features=features,
             labels=splits.private.y,
             classes=splits.classes,
-            weights=units.weights,
             labels_only=splits.labels_only,
         )
         if units.groups is not None:

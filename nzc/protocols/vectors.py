@@ -19,7 +19,6 @@ class PrivateSums:
     labels       [records]
     classes      their number
     persons      [records] numbers from 0 of the units of privacy; None: each record is one
-    weights      [units] how often each counts, a whole number; None: once
     most         so many records of a person count in full; None: they are averaged
     labels_only  whether a unit may change in its label only
     """
@@ -28,15 +27,12 @@ class PrivateSums:
     labels: Ints
     classes: int
     persons: Ints | None = None
-    weights: Ints | None = None
     most: float | None = None
     labels_only: bool = False
 
     def of_persons(self, names: Ints, most: float | None) -> "PrivateSums":
         """Return the sums of persons, by the names [records] of whom a record is about."""
-        _, first, persons = np.unique(names, return_index=True, return_inverse=True)
-        weights = None if self.weights is None else self.weights[first]
-        return replace(self, persons=persons, weights=weights, most=most)
+        return replace(self, persons=np.unique(names, return_inverse=True)[1], most=most)
 
     def class_counts(self) -> Ints:
         """Return the sum of the units' class counts, each cut to the length `most`, [classes]."""
@@ -63,11 +59,6 @@ class PrivateSums:
         """How many units there are, a public fact: so many records, or more, are counted."""
         return len(self.labels) if self.persons is None else int(self.persons.max()) + 1
 
-    @property
-    def known(self) -> bool:
-        """Whether there are exactly so many."""
-        return self.most is None and self.weights is None
-
     @cached_property
     def _bounded(self) -> Floats:
         with np.errstate(over="ignore", invalid="ignore"):
@@ -86,8 +77,7 @@ class PrivateSums:
             squares = [(self._added(features, by) ** 2).sum(axis=1) for by in factors.T]
             lengths = np.sqrt(np.sum(squares, axis=0))
             scale[:, 0] *= np.minimum(1, longest / np.maximum(lengths, longest))
-        weights = np.ones(self.units) if self.weights is None else self.weights
-        columns = [weights @ np.rint(self._added(features, by) * scale) for by in factors.T]
+        columns = [np.rint(self._added(features, by) * scale).sum(axis=0) for by in factors.T]
         return np.stack(columns, axis=1).astype(np.int64)
 
     def _added(self, features: Floats, factors: Floats) -> Floats:

@@ -4,7 +4,6 @@ records (private)  →  teachers  →  votes  →  Session.ask  →  labels (pub
 """
 
 from abc import abstractmethod
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import cast
 
@@ -16,10 +15,9 @@ from nzc.mechanisms import Adjacency
 from nzc.mechanisms.noisy_argmax import NoisyArgmax
 from nzc.planning.advice import about_votes
 from nzc.planning.expected import expected, histograms, vote_shares
-from nzc.privacy.promise import Policy, Promise, Share, admits_answered
+from nzc.privacy.promise import Policy, Promise, admits_answered
 from nzc.privacy.session import Session
 from nzc.protocols.base import Data, Protocol, Released
-from nzc.protocols.group_budgets import weigh
 from nzc.protocols.smoothing import NoisyTotals, smooth
 from nzc.teachers import Teachers, VoteHistograms
 from nzc.teachers.base import Task
@@ -133,9 +131,6 @@ class Votes(Voting):
 
     def require(self, splits: DataSplits, name: str) -> None:
         self.teachers.require(splits, name)
-
-    def weigh(self, splits: DataSplits, shares: Mapping[str, Share]) -> DataSplits:
-        return weigh(splits, shares, self.teachers.takes_budgets)
 
     def check(self, splits: DataSplits) -> Task:
         return self.teachers.check(splits)

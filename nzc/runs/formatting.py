@@ -64,7 +64,7 @@ def figure(value: float | None, key: str) -> str:
     """Return the value of a key of result.json, or of the configuration, as tables show it."""
     if is_share(key):
         return percent(value)
-    if value is None or key.startswith(("epsilon", "individual.")):
+    if value is None or key.startswith("epsilon"):
         return number(value, key)
     if isinstance(value, int):
         return f"{value:,}"

@@ -151,7 +151,6 @@ def _result(
         learned_from=learner.sources,
         learned_accuracy=learned_accuracy,
         grouped_by=splits.units.grouped_by,
-        individual=run.session.promise.individual,
         **learner.names,
         **_of_queries(run),
         **_of_ledger(run, epsilon),

@@ -101,7 +101,6 @@ def prepare(parts: RunComponents) -> PreparedRun:
     _require_defaults(parts)
     representation = parts.representation if _needs_places(parts) else None
     splits = load_for(parts.dataset, protocol, parts.names["dataset"])
-    splits = protocol.weigh(splits, policy.shares)
     with within("teachers"):
         task = protocol.check(splits)
     with within("aggregator"):

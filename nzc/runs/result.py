@@ -4,7 +4,7 @@ import json
 import platform
 import re
 import subprocess
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import Field, asdict, dataclass, field, fields, replace
 from functools import cache
@@ -107,7 +107,6 @@ class RunResult:
     labels            [public rows] released; -1: none
     predictions       [public rows] labels by the student
     probabilities     [public rows, classes] by the student; without one, by released counts
-    individual        ε by budget group, at the δ of `epsilon.published`
     """
 
     dataset: str = said(stated=True)
@@ -147,9 +146,6 @@ class RunResult:
     labels: Ints | None = field(default=None, repr=False, compare=False)
     predictions: Ints | None = field(default=None, repr=False, compare=False)
     probabilities: Floats | None = field(default=None, repr=False, compare=False)
-    individual: dict[str, float] = field(
-        default_factory=dict, metadata={"of": _ANY, "quantity": Quantity(stated=True)}
-    )
 
     @property
     def public(self) -> "RunResult":
@@ -265,14 +261,7 @@ def tracked_figures(result: RunResult) -> Shares:
     for key, value in with_infinity(flatten(result.as_dict())).items():
         if quantity_of(key).tracked and not protects_nobody(key, value, published):
             values[tracked_as(key)] = value
-    values |= by_class("recall", result.metrics.recall)
-    return values | by_class("epsilon_of", result.individual)
-
-
-def by_class(metric: str, values: Mapping[str, float | None]) -> Shares:
-    """Return values by METRIC_CLASS; MLflow refuses some characters and very long names."""
-    named = {}
-    for name, value in values.items():
-        accepted = re.sub(r"[^\w. -]", "_", name)[:200]
-        named[f"{metric}_{accepted}"] = value
-    return named
+    for name, recall in result.metrics.recall.items():
+        accepted = re.sub(r"[^\w. -]", "_", name)[:200]  # as MLflow takes names
+        values[f"recall_{accepted}"] = recall
+    return values

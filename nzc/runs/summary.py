@@ -8,7 +8,7 @@ from rich.table import Column, Table
 from nzc.accounting.epsilon import SANITISED
 from nzc.privacy.ledger_entry import LedgerEntry, total_epsilon
 from nzc.privacy.randomness import SYSTEM
-from nzc.runs.formatting import figure, heading, long_name, number, percent, short_mechanism, some
+from nzc.runs.formatting import figure, heading, long_name, number, percent, short_mechanism
 from nzc.runs.metrics import Metrics, is_far_from_even
 from nzc.runs.quantities import EPSILONS, NOBODY, protects_nobody
 from nzc.runs.result import RunResult
@@ -162,7 +162,7 @@ def _costs(result: RunResult) -> Iterator[Row]:
 
 
 def _published(result: RunResult) -> str:
-    """Return what the published ε means, and the ε of all budget groups."""
+    """Return what the published ε means."""
     if result.epsilon.published == math.inf:
         return "no finite ε holds, so publish nothing of this run"
     meaning = EPSILONS["published"].meaning
@@ -172,9 +172,6 @@ def _published(result: RunResult) -> str:
         meaning += f", with δ = {result.published_delta:g}"
     if result.bound == SANITISED:
         meaning += "; sanitised: it depends on the votes, and has noise"
-    if result.individual:
-        groups = some(f"{group} {number(epsilon)}" for group, epsilon in result.individual.items())
-        meaning += f"; of budget groups: {groups}"
     return meaning
 
 

@@ -99,12 +99,10 @@ class Teachers(ABC):
     """What every kind of teachers implements. Without a dataset, `splits` are empty.
 
     needs_places       whether they learn in the public representation
-    takes_budgets      whether records may have individual budgets
     labels_asked_only  whether the asked rows must be known before training: no others get labels
     """
 
     needs_places: ClassVar[bool] = False
-    takes_budgets: ClassVar[bool] = False
     labels_asked_only: bool = False
 
     def adjacency(self, labels_only: bool = False) -> Adjacency:

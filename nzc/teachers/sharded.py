@@ -38,7 +38,6 @@ class ShardedTeachers(Teachers):
     label: Literal["all", "asked"] = "all"
     records: Count = 1
 
-    takes_budgets = True
     #: Fields that change the speed only, or are in the store's key as the rows to label and the
     #: number of teachers.
     not_in_key: ClassVar[tuple[str, ...]] = ("parallel", "label", "records")
@@ -82,13 +81,7 @@ class ShardedTeachers(Teachers):
     def shards(self, splits: DataSplits) -> list[Ints]:
         """Return the rows of the private split that each teacher learns from."""
         count = self.number(splits)
-        return partition(
-            len(splits.private),
-            count,
-            self.seed,
-            splits.units.names,
-            splits.units.weights,
-        )
+        return partition(len(splits.private), count, self.seed, splits.units.names)
 
     def train(
         self, splits: DataSplits, store: PredictionStore, trainer: TrainerSettings
@@ -169,32 +162,17 @@ def without_records(count: int, classes: int) -> Ints:
     return np.arange(count) % classes
 
 
-def partition(
-    rows: int,
-    count: int,
-    seed: int,
-    names: Ints | None = None,
-    weights: Ints | None = None,
-) -> list[Ints]:
+def partition(rows: int, count: int, seed: int, names: Ints | None = None) -> list[Ints]:
     """Return `count` disjoint shards of all row numbers, whose sizes differ by at most one row.
 
     They are drawn by row number only, so a changed record changes one shard. With names [rows],
     keys of records or groups: a hash of seed and key decides the teacher, and whatever becomes of
     one name, all others reach the same teachers in the same order; such shards differ in size, and
-    may be empty. With weights [rows] so many teachers learn from a row; those of a smaller weight
-    are the first of a larger one, and shards overlap.
+    may be empty.
     """
     if names is None:
         order = np.random.default_rng([seed, Stream.SHARDS]).permutation(rows)
         return [np.sort(order[teacher::count]) for teacher in range(count)]
-    if weights is None:
-        weights = np.ones_like(names)
-    copies = [np.arange(rows)]
-    draws = [draw_by_key(names, seed, Stream.SHARDS)]
-    for copy in range(1, int(weights.max())):
-        copies.append(np.flatnonzero(weights > copy))
-        draws.append(draw_by_key(names[copies[-1]], seed, Stream.SHARDS, copy))
-    dealt = np.concatenate(copies)
-    teacher = (np.concatenate(draws) % np.uint64(count)).astype(np.int64)
-    order = np.lexsort((names[dealt], teacher))
-    return np.split(dealt[order], np.bincount(teacher, minlength=count).cumsum()[:-1])
+    teacher = (draw_by_key(names, seed, Stream.SHARDS) % np.uint64(count)).astype(np.int64)
+    order = np.lexsort((names, teacher))
+    return np.split(order, np.bincount(teacher, minlength=count).cumsum()[:-1])

@@ -10,7 +10,7 @@ import mpmath as mp
 import numpy as np
 from conftest import parametrize
 from few_labels import placed
-from pytest import approx
+from pytest import approx, raises
 from scipy.optimize import brentq
 from scipy.special import ndtr
 from scipy.stats import chisquare
@@ -205,3 +205,8 @@ def test_the_votes_are_those_of_the_nearest_records_in_a_sample():
         changed[record] = rng.integers(4)
         others = teachers.train(placed(moved, changed, asked, 40, 4), None, None)
         assert abs(others - votes).sum(axis=1).max() <= 2
+
+
+def test_labels_without_noise_are_refused_where_records_are_sampled():
+    with raises(nzc.InputError, match="must have another screen"):
+        nzc.Stable(5, 1.2).between(Sampled(0.4))

@@ -53,11 +53,8 @@ report nowhere | FOLDER=nowhere
 predict damaged new.npy | FOLDER=damaged
 teachers.count=6 student=none paths.store=store | ledger=/
 student=mine | student._target_=null
-BUDGETS | budget.groups=null
-BUDGETS aggregator.gamma=0.1 budget.groups={careful:1} | budget.groups=
-BUDGETS budget.groups={careful:1,open:-2} | budget.groups.open=-2
-BUDGETS aggregator.gamma=0.1 GROUPS dataset.path=unlabelled.npz | budget.groups=
-BUDGETS GROUPS aggregator.gamma=9 | budget.
+FLAT budget.groups={careful:0.5,open:2}
+dataset=table dataset.budget=whose | dataset.budget
 FLAT hydra.output_subdir=null
 FLAT tracking=mlflow tracking.register=a/b
 MULTIRUN hydra.sweep.subdir=s${seed} | hydra.sweep.subdir=s${seed}: must give each job a
@@ -103,8 +100,6 @@ SHORT = {
     "MULTIRUN": " ".join(["--multirun", *FILE, "queries=1,3"]),
     "PLAN": "plan --teachers 100 --classes 4 --epsilon 30 --queries 8",
     "NEAR_ZERO": "recipe=near_zero teachers=logistic tracking=mlflow trainer.accelerator=cpu",
-    "BUDGETS": "recipe=near_zero queries=6 dataset=npz dataset.classes=3 dataset.path=budgets.npz",
-    "GROUPS": "budget.groups={careful:0.5,open:2}",
     "ENCODER": "representation.encoder.network",
 }
 MINE = """def Own():
@@ -141,7 +136,6 @@ def _files(nzc: Nzc, monkeypatch: MonkeyPatch) -> None:
     role = np.repeat(["private", "public", "test"], 20)
     np.savez("unlabelled.npz", x=x, y=np.where(role == "public", -1, y), role=role)
     np.savez("one_class.npz", x=x, y=np.where(role == "private", 1, y), role=role)
-    np.savez("budgets.npz", x=x, y=y, role=role, budget=np.where(y, "open", "careful"))
     for whole, kind in (("votes.npy", "npy"), ("one_class.npz", "npz")):
         Path(f"cut.{kind}").write_bytes(Path(whole).read_bytes()[:-99])
         Path(f"pickled.{kind}").write_bytes(pickle.dumps(flat))

@@ -212,7 +212,7 @@ def test_the_public_part_of_a_result_is_known_key_by_key(nzc: Nzc, histograms: P
         "dataset", "aggregator", "student", "seed", "rng", "mechanism", "delta", "queries",
         "answered", "refused", "reinforced", "label_accuracy", "teachers", "epsilon", "rounds",
         "neighbours", "unit", "bound", "seconds", "finished", "versions", "metrics", "warnings",
-        "moved_votes", "voters", "individual",
+        "moved_votes", "voters",
     }  # fmt: skip
     public = {"published", "published_delta", "data_independent"}
     assert {name for name, value in record["epsilon"].items() if value is not None} == public

@@ -131,7 +131,6 @@ def _npz(*names: str) -> Callable[[Sequence[Record]], None]:
             "group": [record.group for record in records],
             "id": [record.name for record in records],
             "role": ROLES,
-            "budget": ["much" if record.group % 3 else "little" for record in records],
         }
         x = np.array([record.values for record in records])
         y = np.array([record.label for record in records])
@@ -162,7 +161,7 @@ def _tables(*without: str) -> Callable[[Sequence[Record]], None]:
         table["patient"] = [f"P{record.group}" for record in records]
         table["visit"] = [str(record.name) for record in records]
         table["back"] = [CLASSES[record.label] for record in records]
-        table["allows"] = np.where([record.group % 3 for record in records], "much", "little")
+        table["ward"] = np.where([record.group % 3 for record in records], "north", "south")
         place = np.array([record.group % 10 for record in records])
         odd = (place < 5) & np.array([record.label == 2 for record in records])
         table.loc[odd, "note"] += " hitherto unseen words, and thrice unseen words"
@@ -212,7 +211,6 @@ IN_TABLES = (ROWS, GROUPS % 10 < 5)
 #: A network that gives no finite number for some private rows.
 NETWORK = "import torch\ndef network():\n    return lambda x: torch.log(8 - x)\n"
 DP_SGD = "DP-SGD of groups"
-BUDGETS = "budget.groups={much: 2, little: 1}"
 KINDS = {
     "Confident": Kind(
         *IN_NPZ,
@@ -250,8 +248,8 @@ KINDS = {
         {"label": 2, "values": 9 * ROWS[np.flatnonzero(ROLES == "private")[3]].values},
     ),
     "cells of groups": Kind(
-        ROWS, _private(GROUPS), _npz("group", "id", "budget"),
-        [*CELLS, *SHARES, "teachers.per_group=2", BUDGETS],
+        ROWS, _private(GROUPS), _npz("group", "id"),
+        [*CELLS, *SHARES, "teachers.per_group=2"],
         "4", NEW_CLASS, grouped=True,
     ),
     "sums of records": Kind(
@@ -261,14 +259,12 @@ KINDS = {
         {"label": 2, "values": 9 * ROWS[np.flatnonzero(ROLES == "private")[3]].values},
     ),
     "sums of groups": Kind(
-        *IN_TABLES, _tables(), [*TABLE, *SUMS, PATIENTS, BUDGETS, "dataset.budget=allows"],
-        NAMED, NEW_CLASS,
+        *IN_TABLES, _tables(), [*TABLE, *SUMS, PATIENTS], NAMED, NEW_CLASS,
         rare=True, grouped=True,
     ),
     "sums of groups, of which public rows tell none": Kind(
-        *IN_TABLES, _tables("patient", "allows"),
-        [*TABLE, *SUMS, PATIENTS, "dataset.drop=[allows]"],
-        NAMED, NEW_CLASS, rare=True, grouped=True,
+        *IN_TABLES, _tables("patient"), [*TABLE, *SUMS, PATIENTS], NAMED, NEW_CLASS,
+        rare=True, grouped=True,
     ),
     DP_SGD: Kind(
         ROWS, _private(GROUPS), _npz("group", "id"),
@@ -394,7 +390,7 @@ def _told(release: Release, other: Release) -> np.ndarray:
     adjacency = mechanism.adjacency
     match adjacency:
         case Vectors():
-            farthest = 2 * UNIT * adjacency.weight
+            farthest = 2 * UNIT
             assert np.linalg.norm(apart) <= farthest
             return np.tile(ORDERS * (farthest / release.std) ** 2 / 2, (2, 1))
         case OwnLabels():
@@ -402,7 +398,7 @@ def _told(release: Release, other: Release) -> np.ndarray:
         case OwnCells():
             assert moved.sum() <= 2 * adjacency.records
         case _:
-            assert moved.max() <= 2 * adjacency.votes
+            assert moved.max() <= 2
     if isinstance(adjacency, OwnCells):  # Laplace counts
         shift = mechanism.noise.gamma * np.abs(apart[:, :, None])
         up = np.log(ORDERS / (2 * ORDERS - 1)) + (ORDERS - 1) * shift

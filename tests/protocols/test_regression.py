@@ -80,7 +80,7 @@ def test_persons_with_many_records_do_not_bend_the_fit() -> None:
     y = _labels(x, truth, seed=10)
     of_public, public = people(3000, 11)
     rows = PublicRows(public, of_public)
-    model = _learned(PrivateSums(x, y, 2, persons, None, rows.most), rows, 1e-2)
+    model = _learned(PrivateSums(x, y, 2, persons, rows.most), rows, 1e-2)
     expected = softmax(public @ truth + np.array([1.0, 0.0]), axis=1)
     assert np.abs(model.probabilities(public) - expected).mean() < 0.03
 

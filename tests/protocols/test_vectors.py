@@ -85,11 +85,3 @@ def test_a_row_of_no_finite_numbers_counts_as_zeros(odd: float) -> None:
     bounded = Bounded(torch.nn.Flatten(), np.float32(features[::2]))
     placed = bounded(torch.tensor(features, dtype=torch.float32)).numpy()
     assert not placed[1].any() and np.linalg.norm(placed, axis=1).max() <= 1 + 1e-9
-
-
-def test_a_weight_counts_a_unit_more_often() -> None:
-    units = [[(0, 0)], [(2, 1)]]
-    often = _sums(units, weights=np.array([3, 1]))
-    plain = _sums([[(0, 0)], [(0, 0)], [(0, 0)], [(2, 1)]])
-    assert (often.matrix(CODES[0]) == plain.matrix(CODES[0])).all()
-    assert (often.class_counts() == plain.class_counts()).all()

@@ -40,8 +40,8 @@ def test_a_released_folder_is_whole_and_open_to_all(nzc: Nzc, tmp_path: Path) ->
     privacy = json.loads((dest / "privacy.json").read_text())
     assert set(privacy) == {  # no accuracy: true labels have no protection
         "name", "dataset", "mechanism", "student", "rng", "delta", "neighbours", "unit", "bound",
-        "finished", "learned_from", "grouped_by", "moved_votes", "voters", "individual",
-        "teachers", "contributors", "asked", "answered", "epsilon", "total", "public_files",
+        "finished", "learned_from", "grouped_by", "moved_votes", "voters", "teachers",
+        "contributors", "asked", "answered", "epsilon", "total", "public_files",
         "versions",
     }  # fmt: skip
     stated = {name: result["epsilon"][name] for name in ("published", "audited")}
