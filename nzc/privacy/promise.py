@@ -110,11 +110,11 @@ class Promise:
 
     @property
     def epsilon(self) -> float:
-        """The ε of `bound`."""
-        return self.bound[0]
+        """The ε of the guarantee."""
+        return self.guarantee[0]
 
     @cached_property
-    def bound(self) -> tuple[float, float]:
+    def guarantee(self) -> tuple[float, float]:
         """ε and δ of all that may be released, whatever the votes; a pure bound has δ = 0."""
         if self.stated is not None:
             return self.stated

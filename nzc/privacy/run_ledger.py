@@ -108,7 +108,7 @@ class RunLedger:
             self.ledger.finish_run(digests["result.json"], self.dataset, facts, self._draws)
 
 
-def question(*parts: object) -> str:
+def release_key(*parts: object) -> str:
     """Return a hash of what is asked. Arrays count with their type, shape and content; the rest by
     its repr.
     """

@@ -38,7 +38,7 @@ from nzc.accounting.privacy_filter import PrivacyFilter
 from nzc.mechanisms import ABSTAIN, NoisySums
 from nzc.privacy.ledger_entry import total_epsilon
 from nzc.privacy.promise import Promise, Round, admits_answered
-from nzc.privacy.run_ledger import RunLedger, question
+from nzc.privacy.run_ledger import RunLedger, release_key
 from nzc.streams import Stream
 from nzc.types import AnyArray, Bools, Floats, Ints
 
@@ -202,7 +202,7 @@ class Session:
         asked  a hash of all that it depends on
         """
         drawn, nonce = self.ledger.draw([stream], asked, draw)
-        key = question(asked, drawn, nonce)
+        key = release_key(asked, drawn, nonce)
         labels = drawn.tobytes()
         self._due.append(lambda: self.ledger.add(key, cost, labels=labels, description=description))
         return drawn
@@ -294,7 +294,7 @@ class Session:
         content = None
         if rows is not None and self._public is not None:
             content = self._public[rows]
-        return question(
+        return release_key(
             self.promise.descriptions[len(self.rounds)],
             self.promise.epsilon,
             self.policy.seed,
@@ -344,7 +344,7 @@ class Session:
         epsilon = replace(
             epsilon,
             published=promise.published(sanitised),
-            published_delta=promise.bound[1] if sanitised is None else delta,
+            published_delta=promise.guarantee[1] if sanitised is None else delta,
             data_independent=promise.epsilon,
             sanitised=sanitised,
             audited=self._audit(),
@@ -385,7 +385,7 @@ class Session:
         delta = self.policy.delta
         drawn = self.release(
             Stream.BOUND,
-            question(plan, delta, [past.key for past in self.rounds]),
+            release_key(plan, delta, [past.key for past in self.rounds]),
             lambda rng: np.array([cost.sanitised(delta, rng, plan)]),
             self.promise.bound_cost,
             f"ε sanitised of {self.policy.mechanism}",

@@ -25,7 +25,7 @@ from nzc.data import DataSplits
 from nzc.mechanisms import Adjacency
 from nzc.networks import outputs
 from nzc.privacy.promise import Policy, Promise
-from nzc.privacy.run_ledger import question
+from nzc.privacy.run_ledger import release_key
 from nzc.privacy.session import Session
 from nzc.protocols.base import Data, Protocol, Released
 from nzc.representation import Placement, Representation
@@ -150,7 +150,7 @@ class Baseline(Protocol):
         with stage("student"):
             weights = session.release(
                 Stream.BASELINE,
-                question(learner, session.policy.seed, splits.classes, x, y, groups),
+                release_key(learner, session.policy.seed, splits.classes, x, y, groups),
                 lambda rng: learner.learn(x, y, groups, splits.classes, rng),
                 gaussian_cost(learner.mu),
                 repr(learner),

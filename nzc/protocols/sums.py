@@ -57,7 +57,7 @@ class RecordSums(Protocol):
 
     def doubts(self, promise: Promise, data: Data) -> list[str]:
         splits = data.splits
-        lines = about_delta(promise.bound[1], splits.unit_count)
+        lines = about_delta(promise.guarantee[1], splits.unit_count)
         noise_std = _sigma(promise) * counts_reach(None) / COUNTS_SHARE**0.5
         lines += about_sums(noise_std, splits.unit_count, splits.classes, len(splits.pool))
         if splits.units.groups is not None and splits.persons is None:

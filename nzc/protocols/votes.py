@@ -107,7 +107,7 @@ class Voting(Protocol):
             right / (answered or 1),
             data.task.classes,
             limit,
-            promise.bound[1],
+            promise.guarantee[1],
             data.splits.unit_count or None,
             in_cells=not mechanism.adjacency.everywhere,
         )

@@ -117,7 +117,7 @@ def prepare(parts: RunComponents) -> PreparedRun:
         task.neighbours,
         policy.total,
     )
-    ledger.check(lambda: promise.bound)
+    ledger.check(lambda: promise.guarantee)
     if parts.trainer.own:
         parts.trainer.check()
     _check_learners(student, data)
