@@ -18,6 +18,7 @@ from numpy.random import Generator
 from scipy.special import ndtri
 
 from nzc.accounting.data_dependent import DataDependentBound
+from nzc.accounting.data_independent import WorstCaseCost, gaussian_cost
 from nzc.accounting.exact_noise import NORMAL, ExactGenerator, ExactNoise
 from nzc.accounting.rdp import ORDERS, cks
 from nzc.types import AnyArray, Floats
@@ -49,6 +50,11 @@ class SanitisedPlan:
     def cost(self) -> float:
         """The Rényi cost of releasing the bound: α/(2s²)."""
         return self.order / (2 * self.noise**2)
+
+    @property
+    def worst_case(self) -> WorstCaseCost:
+        """The same, as a cost that holds for any votes."""
+        return gaussian_cost(1 / self.noise)
 
     @property
     def margin(self) -> float:

@@ -10,7 +10,7 @@ from omegaconf import DictConfig, OmegaConf
 
 from nzc.accounting import sanitised
 from nzc.accounting.calibration import calibrate_noise
-from nzc.accounting.data_independent import FREE, gaussian_cost
+from nzc.accounting.data_independent import FREE
 from nzc.accounting.epsilon import SANITISED
 from nzc.app.build import build, build_metrics, check_config, plain
 from nzc.app.config import name_of_people, names_of
@@ -176,7 +176,7 @@ def _noise_for_budget(
         bound_cost = FREE
         if cfg.bound == SANITISED and mechanism.bounds:  # the bound is a release with noise too
             planned = [(queries, bound) for bound in mechanism.bounds]
-            bound_cost = gaussian_cost(1 / plan(planned, cfg.delta).noise)
+            bound_cost = plan(planned, cfg.delta).worst_case
         return mechanism.worst_case_epsilon(
             queries, cfg.delta, rough, answers=cfg.answers, other=bound_cost
         )

@@ -15,7 +15,7 @@ import numpy as np
 
 from nzc.accounting import Cost
 from nzc.accounting.data_dependent import DataDependentBound
-from nzc.accounting.data_independent import FREE, WorstCaseCost, gaussian_cost
+from nzc.accounting.data_independent import FREE, WorstCaseCost
 from nzc.accounting.epsilon import DATA_INDEPENDENT, SANITISED
 from nzc.accounting.privacy_filter import OPEN, PrivacyFilter, count_filter
 from nzc.accounting.sanitised import SanitisedPlan
@@ -33,9 +33,7 @@ class Policy:
     seed: int  # public choices follow from it, and with rng=seeded the noise
     delta: float
     budget: float | None  # ε at δ that no release may exceed, whatever the votes; None: no limit
-    plan: Callable[
-        ..., SanitisedPlan
-    ]  # chooses the plan of the sanitised ε (accounting.sanitised.plan_bound)
+    plan: Callable[..., SanitisedPlan]  # of the sanitised ε (accounting.sanitised.plan_bound)
     audit_trials: int | None  # how often an audit runs the mechanism; None: no audit
     rng: str = SEEDED  # where noise comes from: seeded, or system
     answers: int | None = None  # how many labels all rounds release at most; None: no limit
@@ -101,7 +99,7 @@ class Promise:
     @cached_property
     def bound_cost(self) -> WorstCaseCost:
         """What the release of the sanitised ε costs."""
-        return FREE if self.plan is None else gaussian_cost(1 / self.plan.noise)
+        return FREE if self.plan is None else self.plan.worst_case
 
     @property
     def cost_of_bound(self) -> Cost:
