@@ -23,7 +23,7 @@ from nzc.protocols import Protocol
 from nzc.protocols.query_selection import QuerySelection
 from nzc.protocols.truth import Truth
 from nzc.protocols.votes import Votes
-from nzc.runs.prepare import RunComponents, load_for
+from nzc.runs.prepare import Parts, load_for
 from nzc.runs.publishable import own_names
 from nzc.saying import say
 from nzc.storage.predictions import PredictionStore
@@ -36,7 +36,7 @@ AUDIT_TRIALS = 20_000
 _NOISE = ("sigma", "gamma", "sigma1", "scale")
 
 
-def build_components(cfg: DictConfig, choices: Tree, figures: bool) -> RunComponents:
+def build_components(cfg: DictConfig, choices: Tree, figures: bool) -> Parts:
     """Return everything that a run needs, built and checked.
 
     choices  the chosen options of the groups
@@ -70,7 +70,7 @@ def build_components(cfg: DictConfig, choices: Tree, figures: bool) -> RunCompon
         from nzc.protocols.dp_sgd import Baseline  # imports torch
 
         protocol = Baseline(protocol, representation)
-    return RunComponents(
+    return Parts(
         names=names,
         dataset=dataset,
         representation=representation,

@@ -112,6 +112,7 @@ class Session:
     ) -> None:
         self.promise = promise
         self.policy = promise.policy
+        self.mechanism = promise.policy.mechanism  # that of a round may be its `first`
         self.ledger = ledger
         self.labels = np.full(rows, ABSTAIN)  # that were released
         self.voters = 0  # teachers, or records in cells
@@ -388,7 +389,7 @@ class Session:
             release_key(plan, delta, [past.key for past in self.rounds]),
             lambda rng: np.array([cost.sanitised(delta, rng, plan)]),
             self.promise.bound_cost,
-            f"ε sanitised of {self.policy.mechanism}",
+            f"ε sanitised of {self.mechanism}",
         )
         self.charge()
         return float(drawn[0])

@@ -122,6 +122,6 @@ class RecordSums(Protocol):
 
 
 def _sigma(promise: Promise) -> float:
-    noise = promise.rounds[0].mechanism.noise
+    noise = promise.policy.mechanism.noise
     assert isinstance(noise, GaussianNoise)
     return noise.sigma

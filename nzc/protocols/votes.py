@@ -46,7 +46,7 @@ class Voting(Protocol):
         if probs is None:
             return released
         asked = session.rows
-        reinforce = session.policy.mechanism.reinforce
+        reinforce = session.mechanism.reinforce
         with_own = released.labels.copy()
         with_own[asked] = reinforce(with_own[asked], probs[asked])
         return replace(released, with_own=with_own)
@@ -61,7 +61,7 @@ class Voting(Protocol):
         places = data.splits.places
         mixed = 0.0
         if places is None:  # how likely each class has the largest count
-            noise = session.rounds[0].planned.mechanism.noise
+            noise = session.mechanism.noise
             probabilities = np.zeros((len(labels), counts.shape[1]))
             probabilities[rows] = np.exp(noise.log_law(counts.astype(np.float64)))
         else:
@@ -75,7 +75,7 @@ class Voting(Protocol):
         """Return the released counts, and what is known of their sums."""
         counts = session.counts
         assert counts is not None
-        deviation = session.rounds[0].planned.mechanism.noise.deviation
+        deviation = session.mechanism.noise.deviation
         expected = np.full(len(counts), float(session.voters))
         return NoisyTotals(counts.astype(np.float64), expected, deviation)
 
@@ -152,7 +152,7 @@ class Votes(Voting):
         splits = self._asked(data, session)
         with stage("teachers"):
             trained = self.teachers.train(splits, data.store, data.trainer)
-        voters = session.policy.mechanism.adjacency.voters
+        voters = session.mechanism.adjacency.voters
         stage.done("teachers", f"{data.task.voters:,} ready", voters)
         with stage("votes"):
             votes = self.teachers.vote(splits, trained)

@@ -9,7 +9,7 @@ from nzc.mechanisms import ABSTAIN
 from nzc.protocols import Data, Released
 from nzc.runs.layout import LEARNING_CURVES
 from nzc.runs.outputs import padded
-from nzc.runs.prepare import PreparedRun
+from nzc.runs.prepare import Run
 from nzc.students import FittedStudent, Student, StudentData
 from nzc.students.labels import clean_labels, soft_labels, spread_labels
 from nzc.types import Floats, Ints
@@ -28,7 +28,7 @@ class Learner:
 
     released: Released
 
-    def __init__(self, run: PreparedRun, data: Data, folder: Path, stage: Clock) -> None:
+    def __init__(self, run: Run, data: Data, folder: Path, stage: Clock) -> None:
         self.run = run
         self.data = data
         self.folder = folder

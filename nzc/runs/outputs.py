@@ -14,7 +14,7 @@ from nzc.protocols import Released
 from nzc.runs.formatting import optional
 from nzc.runs.layout import COUNTS, LABELS, OF_PRIVATE, PREDICTIONS, STUDENT, STUDENT_INPUT
 from nzc.runs.metrics import class_names
-from nzc.runs.prepare import PreparedRun
+from nzc.runs.prepare import Run
 from nzc.runs.result import RunResult
 from nzc.storage.files import write_private
 from nzc.students import FittedStudent
@@ -24,7 +24,7 @@ from nzc.validation import Tree
 _HOME = Path(__file__).parents[1]
 
 
-def public_arrays(run: PreparedRun, released: Released, student: FittedStudent | None) -> Tree:
+def public_arrays(run: Run, released: Released, student: FittedStudent | None) -> Tree:
     """Return the arrays of a `RunResult`, by name: labels, predictions and probabilities."""
     probabilities = released.probabilities
     rows = max(len(run.splits.public), len(released.labels))  # votes may cover a part of them
@@ -46,7 +46,7 @@ def padded(array: AnyArray, rows: int, fill: int) -> AnyArray:
 
 def write_outputs(
     folder: Path,
-    run: PreparedRun,
+    run: Run,
     released: Released,
     student: FittedStudent | None,
     result: RunResult,
@@ -60,7 +60,7 @@ def write_outputs(
         _write_student(folder, run.splits, student)
 
 
-def _write_labels(folder: Path, run: PreparedRun, released: Released) -> None:
+def _write_labels(folder: Path, run: Run, released: Released) -> None:
     """Write labels.csv, and counts.csv with noisy counts n(CLASS).
 
     row: its number; origin: that in the one file of all splits; id: the user's name of it; label

@@ -17,7 +17,7 @@ from nzc.runs.layout import RUN_FIGURES, RUN_FILES, clear, digests
 from nzc.runs.learner import Learner
 from nzc.runs.metrics import Metrics, class_names, evaluate, share_right
 from nzc.runs.outputs import public_arrays, write_outputs
-from nzc.runs.prepare import PreparedRun
+from nzc.runs.prepare import Run
 from nzc.runs.result import RoundResult, RunResult, versions
 from nzc.runs.summary import unbounded
 from nzc.saying import say
@@ -28,7 +28,7 @@ from nzc.validation import Tree, in_a_line
 
 
 def execute(
-    run: PreparedRun,
+    run: Run,
     folder: Path,
     begun: float,
     log: StageLog | None = None,
@@ -77,12 +77,12 @@ def execute(
     return result
 
 
-def train_worker(run: PreparedRun) -> None:
+def train_worker(run: Run) -> None:
     """On a worker node: train its share of the teachers."""
     run.parts.protocol.train_worker(run.data, run.session, Clock(time.time()))
 
 
-def _rounds(run: PreparedRun, first: int, released: Released) -> list[RoundResult]:
+def _rounds(run: Run, first: int, released: Released) -> list[RoundResult]:
     """Return what the result says of the rounds of queries from the number `first` on."""
     rounds = []
     for past in run.session.rounds[first:]:
@@ -95,9 +95,7 @@ def _rounds(run: PreparedRun, first: int, released: Released) -> list[RoundResul
     return rounds
 
 
-def _curves(
-    run: PreparedRun, votes: VoteHistograms, released: Released, epsilon: Epsilon
-) -> Curves:
+def _curves(run: Run, votes: VoteHistograms, released: Released, epsilon: Epsilon) -> Curves:
     """Return the curves that votes of teachers explain."""
     if not len(votes.votes) or not votes.teachers:
         return {}
@@ -106,7 +104,7 @@ def _curves(
 
 
 def _result(
-    run: PreparedRun,
+    run: Run,
     learner: Learner,
     votes: VoteHistograms,
     epsilon: Epsilon,
@@ -158,18 +156,18 @@ def _result(
     )
 
 
-def _of_queries(run: PreparedRun) -> Tree:
+def _of_queries(run: Run) -> Tree:
     """Return what the result says of the queries, and of who answered them."""
     session = run.session
     queries = sum(session.promise.sizes)
     facts: Tree = {"queries": queries, "refused": queries - len(session.rows)}
     if session.rounds:
-        adjacency = session.policy.mechanism.adjacency
+        adjacency = session.mechanism.adjacency
         facts |= {"moved_votes": adjacency.rows, "voters": adjacency.voters}
     return facts
 
 
-def _of_ledger(run: PreparedRun, epsilon: Epsilon) -> Tree:
+def _of_ledger(run: Run, epsilon: Epsilon) -> Tree:
     """Return what the result says of other runs with the same private data."""
     ledger = run.session.ledger
     if not ledger.entries:
@@ -184,9 +182,7 @@ def _of_ledger(run: PreparedRun, epsilon: Epsilon) -> Tree:
     return facts
 
 
-def _warnings(
-    run: PreparedRun, learner: Learner, accuracy: float | None, metrics: Metrics
-) -> list[str]:
+def _warnings(run: Run, learner: Learner, accuracy: float | None, metrics: Metrics) -> list[str]:
     """Return what a reader of the accuracy must know, a line each.
 
     All but the first follow from public facts only.
@@ -201,9 +197,7 @@ def _warnings(
     return lines
 
 
-def _write(
-    run: PreparedRun, learner: Learner, curves: Curves, result: RunResult, folder: Path
-) -> None:
+def _write(run: Run, learner: Learner, curves: Curves, result: RunResult, folder: Path) -> None:
     """Write all files of the run. After them, another run draws its noise anew."""
     session = run.session
     released = learner.released

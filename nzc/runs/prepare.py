@@ -20,7 +20,7 @@ from nzc.validation import InputError, Tree, within
 
 
 @dataclass(frozen=True)
-class RunComponents:
+class Parts:
     """The objects that the configuration describes, and the names of their options.
 
     names      of dataset, representation, teachers, aggregator and student, as typed
@@ -47,13 +47,13 @@ class RunComponents:
 
 
 @dataclass(frozen=True, repr=False)
-class PreparedRun:
+class Run:
     """A run whose input is known to be good.
 
     warnings  what speaks against the run beforehand, a line each
     """
 
-    parts: RunComponents
+    parts: Parts
     data: Data
     session: Session
     warnings: list[str]
@@ -90,7 +90,7 @@ class PreparedRun:
         require_name("dataset.name", parts.data_name, names.get(ledger.dataset, parts.own_names))
 
 
-def prepare(parts: RunComponents) -> PreparedRun:
+def prepare(parts: Parts) -> Run:
     """Load the data and check that all components fit together.
 
     An InputError leaves nothing behind.
@@ -128,7 +128,7 @@ def prepare(parts: RunComponents) -> PreparedRun:
         metric.check(labels[labels != UNKNOWN], task.classes)
     public = None if splits.is_empty else splits.public.x
     session = Session(promise, task.rows, ledger, public)
-    return PreparedRun(parts, data, session, protocol.doubts(promise, data))
+    return Run(parts, data, session, protocol.doubts(promise, data))
 
 
 def load_for(dataset: Dataset | None, protocol: Protocol, name: str) -> DataSplits:
@@ -138,7 +138,7 @@ def load_for(dataset: Dataset | None, protocol: Protocol, name: str) -> DataSpli
     return splits
 
 
-def _require_defaults(parts: RunComponents) -> None:
+def _require_defaults(parts: Parts) -> None:
     """Raise InputError where an option was chosen that the protocol does not use."""
     choice = parts.selection.choice
     student = parts.student
@@ -158,7 +158,7 @@ def _require_defaults(parts: RunComponents) -> None:
             )
 
 
-def _needs_places(parts: RunComponents) -> bool:
+def _needs_places(parts: Parts) -> bool:
     """Return whether anything uses the public representation.
 
     InputError: it is missing, or the dataset is.
