@@ -64,7 +64,7 @@ KINDS = dict.fromkeys(["grade", "shift", "flag", "ward", "coded"], "category") |
     "day": "date",
     "stamp": FORMAT,
     "time": "time",
-    "pay": "comma",
+    "pay": "1.234,5 €",
     "note": "text",
 }
 
