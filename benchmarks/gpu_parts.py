@@ -25,7 +25,7 @@ from torch.utils.flop_counter import FlopCounterMode
 from nzc.data import Split
 from nzc.data.augment import Affine, Strong
 from nzc.networks import gan
-from nzc.students import StudentConfig, StudentData, network
+from nzc.students import NetworkStudent, StudentData, network
 from nzc.students.gan_ssl import GANSSL
 from nzc.students.softmatch import SoftMatch
 from nzc.students.supervised import Supervised
@@ -369,7 +369,7 @@ def tiny_generator(network: object, shape: tuple[int, ...]) -> nn.Module:
     return nn.Sequential(*layers, nn.Unflatten(1, shape))
 
 
-def student_kinds(size: Size) -> list[StudentConfig]:
+def student_kinds(size: Size) -> list[NetworkStudent]:
     """Return students at the papers' size: their batches, and networks for SVHN."""
     usual = {
         "lr": 1e-3,
@@ -418,7 +418,11 @@ def student_kinds(size: Size) -> list[StudentConfig]:
 
 
 def a_step(
-    config: StudentConfig, data: StudentData, steps: int, clock: Callable[[], float], **options: Any
+    config: NetworkStudent,
+    data: StudentData,
+    steps: int,
+    clock: Callable[[], float],
+    **options: Any,
 ) -> float:
     """Return the seconds of a step, from fits of two lengths.
 

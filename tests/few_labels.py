@@ -11,7 +11,7 @@ from nzc.data.augment import Strong
 from nzc.mechanisms import ABSTAIN
 from nzc.representation.contrastive import Contrastive
 from nzc.representation.spectral import Spectral
-from nzc.students import FittedStudent, StudentConfig, StudentData
+from nzc.students import FittedStudent, NetworkStudent, StudentData
 from nzc.students.gan_ssl import GANSSL
 from nzc.teachers.ensemble import Ensemble
 from nzc.training.trainer import TrainerSettings
@@ -69,7 +69,7 @@ def clouds(
     return StudentData(x, np.where(np.arange(rows) < labeled, y, ABSTAIN), classes), y
 
 
-def fit(config: StudentConfig, data: StudentData) -> FittedStudent:
+def fit(config: NetworkStudent, data: StudentData) -> FittedStudent:
     return config.fit(data, 0, QUIET, "Student")
 
 

@@ -50,7 +50,7 @@ from nzc.mechanisms import ABSTAIN, NoisyArgmax, count_votes
 from nzc.protocols.cells import Cells, counts_of
 from nzc.protocols.smoothing import nearest
 from nzc.runs.formatting import number, percent
-from nzc.students import StudentConfig, StudentData
+from nzc.students import NetworkStudent, StudentData
 from nzc.teachers.engine import TeacherEnsemble
 from nzc.teachers.ensemble import Ensemble
 from nzc.teachers.sharded import collect
@@ -212,7 +212,7 @@ class Experiment:
         self.queries = {
             name: cfg.queries or len(self.splits.public) for name, cfg in attacked.items()
         }
-        self.student: StudentConfig = build(cfg, "student")
+        self.student: NetworkStudent = build(cfg, "student")
         self.memoriser = replace(self.student, augment=None, weight_decay=0.0, lr=0.01, steps=1000)
         self.random_labels = self.rng.integers(self.splits.classes, size=len(self.splits.private))
         self.first, self.epsilon = self.world(0), dict[str, Epsilon]()
@@ -240,7 +240,7 @@ class Experiment:
             return collect(Path(name), len(shards)).astype(np.int64)
 
     def learn(
-        self, config: StudentConfig, x: AnyArray, labels: Ints, seed: int, about: Ints
+        self, config: NetworkStudent, x: AnyArray, labels: Ints, seed: int, about: Ints
     ) -> tuple[Floats, float]:
         """Train a network, and return its scores of the private records, and its test accuracy.
 

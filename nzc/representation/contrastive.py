@@ -6,7 +6,6 @@ from typing import Any
 
 import torch
 from pytorch_lightning import LightningModule
-from pytorch_lightning.utilities.types import OptimizerLRSchedulerConfig
 from torch import Tensor, nn
 from torch.nn import functional as F
 from torch.utils.data import DataLoader
@@ -17,7 +16,7 @@ from nzc.networks import as_input
 from nzc.representation import Encoder, Placement
 from nzc.settings import Count, CountOrZero, Positive, TwoOrMore
 from nzc.training.batches import epochs
-from nzc.training.optimizer import OptimizerSettings
+from nzc.training.optimizer import OptimizerSettings, each_step
 from nzc.training.trainer import TrainerSettings
 from nzc.types import AnyArray
 from nzc.validation import within
@@ -87,11 +86,10 @@ class ContrastiveModule(LightningModule):
         self.log("Representation/loss", loss)
         return loss
 
-    def configure_optimizers(self) -> OptimizerLRSchedulerConfig:
+    def configure_optimizers(self) -> Any:
         settings = OptimizerSettings(lr=self.config.lr, weight_decay=1e-4)
-        optimizer, schedule = settings.make_optimizer(self.parameters(), self.config.steps)
-        assert schedule is not None
-        return {"optimizer": optimizer, "lr_scheduler": {"scheduler": schedule, "interval": "step"}}
+        steps = int(self.trainer.estimated_stepping_batches)
+        return each_step(*settings.make_optimizer(self.parameters(), steps))
 
     def train_dataloader(self) -> DataLoader[Tensor]:
         size = min(self.config.batch_size, len(self.x))

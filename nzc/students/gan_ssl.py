@@ -13,12 +13,12 @@ from torch.optim.lr_scheduler import LambdaLR, LRScheduler
 from nzc.networks import as_input, gan
 from nzc.settings import NotNegative, Positive, TwoOrMore
 from nzc.students.base import StudentData
-from nzc.students.network import StudentConfig, StudentModule, without_statistics
+from nzc.students.network import NetworkStudent, StudentModule, without_statistics
 from nzc.validation import InputError
 
 
 @dataclass(frozen=True, kw_only=True)
-class GANSSL(StudentConfig):
+class GANSSL(NetworkStudent):
     """The classifier is also a discriminator: a generated row is one more class, of logit 0.
 
     (Section 5.) The discriminator's loss is the labeled cross-entropy + `unlabeled_loss` +
@@ -75,6 +75,7 @@ class Adversaries(StudentModule):
     def __init__(self, config: GANSSL, data: StudentData, seed: int) -> None:
         super().__init__(config, data, seed)
         self.generator = self.built(gan.generator, config.network, tuple(self.x.shape[1:]))
+        self.players = [list(self.network.parameters()), list(self.generator.parameters())]
         # Generated rows stay in the range of the pool: of each column of a table, of all pixels.
         dims = 0 if self.x.ndim == 2 else tuple(range(self.x.ndim))
         low = as_input(self.x.amin(dims))
@@ -104,18 +105,21 @@ class Adversaries(StudentModule):
         x: Tensor = self.low + self.range * self.generator(z)
         return x
 
-    def differentiate(self, losses: list[Tensor]) -> Tensor:
+    def total(self, losses: list[Tensor]) -> Tensor:
         *terms, matching = losses
-        sums = [torch.stack(terms).sum(), matching]
-        for weights, loss in zip(self.players, sums, strict=True):
-            self.scaler.scale(loss).backward(inputs=weights, retain_graph=True)
-        return torch.stack(sums).sum()
+        self.sums = [torch.stack(terms).sum(), matching]
+        return torch.stack(self.sums).sum()
 
-    def make_optimizer(self) -> tuple[Any, LRScheduler | None]:
+    def differentiate(self, loss: Tensor) -> None:
+        """Add the gradients of each player's own loss to those of its weights."""
+        scales = torch.autograd.grad(loss, self.sums, retain_graph=True)
+        for weights, own, scale in zip(self.players, self.sums, scales, strict=True):
+            own.backward(scale, inputs=weights, retain_graph=True)
+        self.sums.clear()  # and the memory of the step is free
+
+    def make_optimizer(self, steps: int) -> tuple[Any, LRScheduler | None]:
         """Return one optimiser of both players, each a group of weights: two would be slower."""
         config = self.config
-        steps = config.steps
-        self.players = [list(self.network.parameters()), list(self.generator.parameters())]
         groups: list[dict[str, Any]] = [{"params": weights} for weights in self.players]
         if config.optimizer is None:  # the user's own has its own rates
             groups[0]["lr"] = config.lr

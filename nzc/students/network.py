@@ -1,11 +1,12 @@
-"""A student that is a network: its settings, and the LightningModule that learns them."""
+"""A student that is a network: its settings and losses, and the LightningModule that it trains."""
 
 import math
 from abc import abstractmethod
 from collections.abc import Callable
 from copy import deepcopy
 from dataclasses import dataclass
-from typing import Any
+from functools import partial
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
@@ -14,8 +15,8 @@ from torch import Tensor, nn
 from torch.amp.grad_scaler import GradScaler
 from torch.func import functional_call
 from torch.nn import functional as F
+from torch.nn.utils import clip_grad_norm_, clip_grad_value_
 from torch.optim.lr_scheduler import LRScheduler
-from torch.utils.data import DataLoader
 
 from nzc import networks
 from nzc.data.augment import draws_anywhere
@@ -23,9 +24,9 @@ from nzc.networks import as_input
 from nzc.settings import BelowOne, Count, CountOrZero, NotNegative
 from nzc.students.base import FittedStudent, Student, StudentData
 from nzc.students.moving_average import MovingAverage
-from nzc.training.batches import epochs
+from nzc.training.batches import Stretches, epochs
 from nzc.training.graph import Graph
-from nzc.training.optimizer import OptimizerSettings
+from nzc.training.optimizer import OptimizerSettings, each_step
 from nzc.training.trainer import TrainerSettings
 from nzc.training.trial import trial
 from nzc.types import CurveLog, Shape
@@ -36,14 +37,18 @@ EVALUATIONS = 50
 
 
 @dataclass(frozen=True, kw_only=True)
-class StudentConfig(OptimizerSettings, Student):
-    """Settings of a student that is a network. A subclass adds the loss.
+class NetworkStudent(OptimizerSettings, Student):
+    """A student that is a network: a subclass adds the losses.
 
-    conf/student/supervised.yaml explains each. label_noise_rate is a forward correction (Patrini et
-    al. 2017, arXiv 1609.03683). Of labeled_loss_decay: networks fit the majority of labels before
-    they memorise wrong ones (Liu et al. 2020, arXiv 2007.00151). The loss of a class returns while
-    the student forgets it (`StudentModule._neglected`).
+    conf/student/supervised.yaml explains each setting. label_noise_rate is a forward correction
+    (Patrini et al. 2017, arXiv 1609.03683). Of labeled_loss_decay: networks fit the majority of
+    labels before they memorise wrong ones (Liu et al. 2020, arXiv 2007.00151). The loss of a class
+    returns while the student forgets it (`StudentModule._neglected`).
     """
+
+    #: `eval` or `train`, where `losses` learn from the moving average of the weights
+    #: (`StudentModule.averaged`): the mode of that network. `average` must then not be 0.
+    average_mode: ClassVar[str | None] = None
 
     network: networks.Network | None  # dataset=none suggests none
     steps: Count
@@ -54,6 +59,14 @@ class StudentConfig(OptimizerSettings, Student):
     labeled_loss_decay: BelowOne
     augment: Callable[..., Any] | None = None
     unlabelled: CountOrZero = 0
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.average_mode is not None and self.average == 0:
+            kind = type(self).__name__
+            raise InputError(
+                "average", 0, f"must be above 0: {kind} learns from the moving average of weights"
+            )
 
     def check(self, shape: Shape, classes: int, trainer: TrainerSettings) -> None:
         trainer.check()
@@ -73,6 +86,7 @@ class StudentConfig(OptimizerSettings, Student):
         pool = torch.arange(min(batch_size, self.unlabelled)) % 2
         made_up = StudentData(np.zeros((2, *shape), np.float32), np.arange(2), classes)
         student = self.student(made_up, seed=0)
+        step = torch.enable_grad()(partial(student.set_gradients, labeled, pool, 0.0))
         with trial("augment", self.augment, "must give rows that the network takes"):
             student.network(student.augmented(student.x))
         with trial(
@@ -80,10 +94,10 @@ class StudentConfig(OptimizerSettings, Student):
             self.network,
             f"must be trainable by the losses of {type(self).__name__} in these batches",
         ):
-            torch.stack(list(student.batch_losses(labeled, pool).values())).sum().backward()
+            step()
         with trial("optimizer", self.optimizer, "must train the student by steps with a closure"):
-            student.on_train_start()
-            student.step(labeled, pool, 0.0)
+            optimizer, _ = student.make_optimizer(self.steps)
+            optimizer.step(step)
 
     def fit(
         self,
@@ -94,14 +108,13 @@ class StudentConfig(OptimizerSettings, Student):
         log: CurveLog | None = None,
     ) -> FittedStudent:
         module = self.student(data, seed)
-        module.clip = trainer.clip
         module.graphed = trainer.compile and self.graphable
         module.name = name
         module.log_curves = log
         try:
-            trainer.fit(module, name, total=self.steps, max_epochs=1, use_distributed_sampler=False)
+            trainer.fit(module, name, max_epochs=math.ceil(self.steps / module.period))
         finally:
-            module.gradients = module.set_gradients  # and the memory of a graph is free
+            module.graph = None  # and its memory is free
         return FittedStudent(module.classifier)
 
     def student(self, data: StudentData, seed: int) -> "StudentModule":
@@ -129,22 +142,25 @@ class StudentConfig(OptimizerSettings, Student):
 class StudentModule(LightningModule):
     """A network that learns from `data`.
 
-    Lightning's batch is a chunk of steps, because its loop takes as long as a small step. Within a
-    chunk nothing is copied to a GPU, and nothing waits for it. `rng` draws on the CPU, `draws` on
-    the device that the student learns on.
+    Lightning's batch is a step: numbers of labeled rows [batch_size], and of rows of the pool
+    [unlabelled]. Its epoch is a stretch of `period` steps, of which the first is a point of the
+    learning curves. All row numbers are on the device before the first step, and no step waits for
+    the device. `rng` draws on the CPU, `draws` on the device that the student learns on.
+
+    Lightning takes about 0.6 ms a step on a CPU. A fit of a small network is 1.35 times as long as
+    with many steps in one batch; a fit of convolutions is as long.
     """
 
-    def __init__(self, config: StudentConfig, data: StudentData, seed: int) -> None:
+    def __init__(self, config: NetworkStudent, data: StudentData, seed: int) -> None:
         super().__init__()
         assert config.network is not None
-        self.automatic_optimization = False
         self.config = config
         self.seed = seed
         self.rng = torch.Generator().manual_seed(seed)
         self.draws = self.rng
-        self.clip: Callable[[list[Tensor]], object] | None = None  # limits the gradients of weights
         self.graphed = False  # whether a CUDA graph sets the gradients on a GPU
-        self.scaler = GradScaler(enabled=False)
+        self.graph: Graph | None = None
+        self.scaler = GradScaler(enabled=False)  # Lightning's, if it has one
 
         # The pool, and which of its rows have a label that the student learns from.
         self.x = nn.Buffer(torch.from_numpy(data.x), persistent=False)
@@ -159,7 +175,10 @@ class StudentModule(LightningModule):
         self.network = self.built(
             networks.build, config.network, data.x.shape[1:], data.classes, config.unlabelled > 0
         )
-        self.averaged = deepcopy(self.network).requires_grad_(False) if config.average else None
+        self.averaged: nn.Module | None = None
+        if config.average:
+            self.averaged = deepcopy(self.network).requires_grad_(False)
+            self.averaged.train(config.average_mode != "eval")
 
         # What the labeled loss presumes of the labels.
         self.mixed = data.mixed
@@ -168,8 +187,7 @@ class StudentModule(LightningModule):
         self.shares = MovingAverage(0.99, 2, data.classes)  # of classes (`_neglected`)
 
         # How far the fit is.
-        self.period = max(1, config.steps // EVALUATIONS)  # steps from one evaluation to the next
-        self.steps_done = 0
+        self.period = max(1, config.steps // EVALUATIONS)
         self.progress: float | Tensor = 0.0  # the share of the steps that are done
         self.losses = dict[str, Tensor]()
         self.curves = dict[str, Tensor]()  # further points of learning curves, of a subclass
@@ -189,11 +207,17 @@ class StudentModule(LightningModule):
 
     # Preparing a fit
 
-    def configure_optimizers(self) -> None:
-        """Return no optimiser: `on_train_start` makes it."""
+    def configure_optimizers(self) -> Any:
+        """Return the optimiser, and its schedule over the steps that Lightning will take."""
+        steps = min(self.config.steps, self.trainer.estimated_stepping_batches)
+        return each_step(*self.make_optimizer(int(steps)))
 
-    def train_dataloader(self) -> DataLoader[tuple[Tensor, Tensor]]:
-        """Return all row numbers, labeled and of the pool, in chunks of steps.
+    def make_optimizer(self, steps: int) -> tuple[Any, LRScheduler | None]:
+        """Return the optimiser and its schedule over so many steps."""
+        return self.config.make_optimizer(self.network.parameters(), steps)
+
+    def train_dataloader(self) -> Stretches:
+        """Return the row numbers of all steps.
 
         No row comes twice before all rows came once; with a balance, labeled rows are drawn.
         """
@@ -204,108 +228,112 @@ class StudentModule(LightningModule):
         else:
             drawn = torch.multinomial(self.weights, labeled, True, generator=self.rng)
         pool = epochs(len(self.x), steps * self.config.unlabelled, self.rng)
-        ends = list(range(1, steps, self.period))
-        chunks = zip(
-            self.labeled[drawn].view(steps, -1).tensor_split(ends),
-            pool.view(steps, self.config.unlabelled).tensor_split(ends),
-            strict=True,
-        )
-        return DataLoader(list(chunks), batch_size=None)  # type: ignore[arg-type]
+        of_steps = [rows.view(steps, -1).to(self.device) for rows in (self.labeled[drawn], pool)]
+        return Stretches(list(zip(*of_steps, strict=True)), self.period, self)
+
+    def transfer_batch_to_device(self, batch: Any, *_: Any) -> Any:
+        return batch  # it is there
 
     def on_train_start(self) -> None:
         torch.manual_seed(self.seed)  # dropout uses the global generator
         if self.device.type != "cpu":
             self.draws = torch.Generator(self.device).manual_seed(self.seed + 1)
-        self.optimizer, self.schedule = self.make_optimizer()
         # Lists, because to find the weights takes long; now, because they were moved to the device.
         self.now = _tensors(self.network)
         self.average = _tensors(self.classifier)
-        self.gradients: Callable[..., Tensor] = self.set_gradients
+        self.scaler = getattr(self.trainer.precision_plugin, "scaler", None) or self.scaler
         if self.graphed and self.device.type == "cuda":
-            self.gradients = Graph(self.set_gradients, self.draws)
-
-    def make_optimizer(self) -> tuple[Any, LRScheduler | None]:
-        """Return the optimiser and its schedule."""
-        return self.config.make_optimizer(self.network.parameters(), self.config.steps)
+            self.graph = Graph(self.set_gradients, self.draws)
 
     # Steps
 
-    def training_step(self, chunk: tuple[Tensor, Tensor], batch_idx: int) -> None:
-        """Take the steps of a chunk: numbers of labeled rows [steps, rows], and of pool rows."""
-        # Lightning's own count of steps, for callbacks and loggers
-        counted = self.trainer.fit_loop.epoch_loop.manual_optimization.optim_step_progress
-        self.scaler = getattr(self.trainer.precision_plugin, "scaler", None) or self.scaler
-        for labeled, pool in zip(*chunk, strict=True):
-            self.step(labeled, pool, self.steps_done / self.config.steps)
-            self.scaler.update()
-            if self.schedule is not None:
-                self.schedule.step()
-            if self.averaged is not None:
-                self._update_average()
-            self.steps_done += 1
-            counted.increment_completed()
-        if (self.steps_done - 1) % self.period == 0:
-            self.evaluate()
+    def training_step(self, batch: tuple[Tensor, Tensor], batch_idx: int) -> Tensor:
+        """Return the loss of a batch; a CUDA graph sets the gradients, too."""
+        progress = self._step(batch_idx) / self.config.steps
+        if self.graph is None:
+            return self.loss(*batch, progress)
+        return self.graph(*batch, torch.full((), progress, device=self.device))
 
-    def step(self, labeled: Tensor, pool: Tensor, progress: float) -> None:
-        """Move the weights by the gradient of a batch, whose rows have these numbers."""
-        done: float | Tensor = progress
-        if isinstance(self.gradients, Graph):
-            done = torch.full((), progress, device=self.device)
+    def _step(self, batch_idx: int) -> int:
+        """Return the number of a batch of this epoch among all steps."""
+        return self.current_epoch * self.period + batch_idx
 
-        @torch.enable_grad()
-        def loss() -> Tensor:
-            total = self.gradients(labeled, pool, done)
-            self._clip_all()
-            return total
+    def optimizer_zero_grad(self, *arguments: Any) -> None:
+        if self.graph is None:  # else it has just set them
+            super().optimizer_zero_grad(*arguments)
 
-        if self.scaler.is_enabled():
-            loss()
-            self.scaler.step(self.optimizer)
-        else:
-            self.optimizer.step(loss)
+    def backward(self, loss: Tensor, *arguments: Any, **options: Any) -> None:
+        if self.graph is None:
+            self.differentiate(loss)
 
     def set_gradients(self, labeled: Tensor, pool: Tensor, progress: float | Tensor) -> Tensor:
-        """Set the gradients of a batch, and return its loss."""
-        self.progress = progress
-        torch.clear_autocast_cache()  # its copies are of the weights before
-        self.optimizer.zero_grad()
-        return self.differentiate(list(self.batch_losses(labeled, pool).values()))
+        """Set the gradients of a batch, and return its loss: what a graph repeats."""
+        self.zero_grad()
+        loss = self.loss(labeled, pool, progress)
+        with torch.autocast(self.device.type, enabled=False):
+            self.differentiate(self.scaler.scale(loss))
+        return loss.detach()
 
-    def differentiate(self, losses: list[Tensor]) -> Tensor:
-        """Add the gradients of the sum of these losses to the weights', and return the sum."""
-        total = torch.stack(losses).sum()
-        self.scaler.scale(total).backward()
-        return total
+    def differentiate(self, loss: Tensor) -> None:
+        """Add the gradients of this loss to those of the weights."""
+        loss.backward()
 
-    def _clip_all(self) -> None:
-        """Limit the gradients of each group of weights, as trainer.gradient_clip_val says."""
-        if self.clip is not None:
-            self.scaler.unscale_(self.optimizer)
-            for group in self.optimizer.param_groups:
-                self.clip(group["params"])
+    def configure_gradient_clipping(
+        self, optimizer: Any, gradient_clip_val: Any = None, gradient_clip_algorithm: Any = None
+    ) -> None:
+        """Limit the gradients of each group of weights apart."""
+        if not gradient_clip_val:
+            return
+        if getattr(optimizer, "_step_supports_amp_scaling", False):
+            # Lightning leaves it to a fused optimiser to unscale gradients, and refuses to clip.
+            self.scaler.unscale_(optimizer)
+        clip = clip_grad_value_ if gradient_clip_algorithm == "value" else clip_grad_norm_
+        for group in optimizer.param_groups:
+            clip(group["params"], gradient_clip_val)
+
+    def on_train_batch_end(self, outputs: Any, batch: Any, batch_idx: int) -> None:
+        step = self._step(batch_idx)
+        if self.averaged is not None:
+            self._update_average(step)
+        if batch_idx == 0:
+            self._evaluate(step)
 
     @torch.no_grad()
-    def _update_average(self) -> None:
+    def _update_average(self, step: int) -> None:
         """Update the moving average of the weights, whose decay is smaller in its first steps."""
-        share = 1.0
-        if self.steps_done:
-            share = max(1 - self.config.average, 9 / (10 + self.steps_done))
+        share = max(1 - self.config.average, 9 / (10 + step)) if step else 1.0
         weights, buffers = self.average
         weights_now, buffers_now = self.now
         torch._foreach_lerp_(weights, weights_now, share)
         if buffers:
             torch._foreach_copy_(buffers, buffers_now)
 
+    def _evaluate(self, step: int) -> None:
+        """Log points of the learning curves."""
+        values = self.losses | self.curves
+        curves = {name: float(value) for name, value in values.items()}
+        if len(self.trainer.callbacks) > 1:  # type: ignore[attr-defined]
+            self.log_dict(curves, logger=False)  # which takes as long as half a small step
+        points = {f"{self.name}/{curve}": value for curve, value in curves.items()}
+        for logger in self.trainer.loggers:
+            logger.log_metrics(points, step)
+        if self.log_curves is not None:
+            self.log_curves(self.name, curves, step)
+
     # Losses
 
-    def batch_losses(self, labeled: Tensor, pool: Tensor) -> dict[str, Tensor]:
-        """Return the terms of the loss of a batch, and keep their values."""
+    def loss(self, labeled: Tensor, pool: Tensor, progress: float | Tensor) -> Tensor:
+        """Return the loss of the rows with these numbers, and keep the values of its terms."""
+        self.progress = progress
         x = as_input(self.x[labeled])
         u = as_input(self.x[pool])
         losses = self.config.losses(self, self.augmented(x), self.y[labeled], u)
         self.losses = {f"loss_{name}": loss.detach() for name, loss in losses.items()}
-        return losses
+        return self.total(list(losses.values()))
+
+    def total(self, losses: list[Tensor]) -> Tensor:
+        """Return the sum of these losses."""
+        return torch.stack(losses).sum()
 
     def augmented(self, x: Tensor, augment: Callable[..., Any] | None = None) -> Tensor:
         """Return rows [rows, ...] with a random augmentation; None: that of the settings."""
@@ -344,18 +372,6 @@ class StudentModule(LightningModule):
         by_labels, by_student = self.shares(batch)
         forgets: Tensor = by_student < (1 - self.config.label_noise_rate) * by_labels
         return forgets.to(log_p)
-
-    def evaluate(self) -> None:
-        """Log points of the learning curves."""
-        values = self.losses | self.curves
-        curves = {name: float(value.detach()) for name, value in values.items()}
-        self.log_dict(curves, logger=False)  # for the user's callbacks
-        step = self.steps_done - 1
-        points = {f"{self.name}/{curve}": value for curve, value in curves.items()}
-        for logger in self.trainer.loggers:
-            logger.log_metrics(points, step)
-        if self.log_curves is not None:
-            self.log_curves(self.name, curves, step)
 
 
 def _tensors(network: nn.Module) -> tuple[list[Tensor], list[Tensor]]:

@@ -12,11 +12,11 @@ from nzc.data.augment import draws_anywhere
 from nzc.settings import BelowOne, Count, NotNegative, Positive
 from nzc.students.base import StudentData
 from nzc.students.moving_average import MovingAverage
-from nzc.students.network import StudentConfig, StudentModule
+from nzc.students.network import NetworkStudent, StudentModule
 
 
 @dataclass(frozen=True, kw_only=True)
-class SoftMatch(StudentConfig):
+class SoftMatch(NetworkStudent):
     """Adds the cross-entropy of strongly augmented pool rows against predictions of the plain rows.
 
     SoftMatch (Chen et al. 2023, arXiv 2301.10921) weighs all predictions by `PseudoLabels`, where

@@ -4,11 +4,11 @@ from dataclasses import dataclass
 
 from torch import Tensor
 
-from nzc.students.network import StudentConfig, StudentModule
+from nzc.students.network import NetworkStudent, StudentModule
 
 
 @dataclass(frozen=True, kw_only=True)
-class Supervised(StudentConfig):
+class Supervised(NetworkStudent):
     """Learns from labeled rows only, as in the experiments of the NZC papers."""
 
     def losses(self, student: StudentModule, x: Tensor, y: Tensor, u: Tensor) -> dict[str, Tensor]:

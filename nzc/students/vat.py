@@ -12,13 +12,13 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from nzc.settings import Count, NotNegative, Positive
-from nzc.students.network import StudentConfig, StudentModule, without_statistics
+from nzc.students.network import NetworkStudent, StudentModule, without_statistics
 
 _Function = Callable[[Tensor], Tensor]
 
 
 @dataclass(frozen=True, kw_only=True)
-class VAT(StudentConfig):
+class VAT(NetworkStudent):
     """Learns from labels, and to predict confidently and smoothly around every row of the pool.
 
     The loss is the labeled cross-entropy + alpha · LDS + entropy · H. Both are means over

@@ -16,7 +16,7 @@ class Progress(Callback):
         self.total = total
 
     def on_train_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
-        batches = float(trainer.num_training_batches)
+        batches = float(trainer.num_training_batches) * (trainer.max_epochs or 1)
         total = batches if self.total is None else self.total
         self.share = total / max(1, batches)
         # A bar is made here, because it cannot be sent to other processes.

@@ -85,3 +85,10 @@ class OptimizerSettings:
         if "total_steps" in signature(make).parameters:
             return optimizer, make(optimizer, total_steps=steps + 1)
         return optimizer, make(optimizer)
+
+
+def each_step(optimizer: "Optimizer", schedule: "LRScheduler | None") -> Any:
+    """Return them as Lightning takes them, with a schedule that moves at each step."""
+    if schedule is None:
+        return optimizer
+    return {"optimizer": optimizer, "lr_scheduler": {"scheduler": schedule, "interval": "step"}}

@@ -3,7 +3,6 @@
 import logging
 import os
 import warnings
-from collections.abc import Callable
 from copy import deepcopy
 from datetime import timedelta
 from functools import partial
@@ -14,7 +13,6 @@ from nzc.validation import InputError, Tree, in_a_line, not_negative, one_of, wh
 if TYPE_CHECKING:
     from lightning_fabric.plugins.environments.lightning import LightningEnvironment
     from pytorch_lightning import LightningModule, Trainer
-    from torch import Tensor
 
 #: Weights stay float32, like the rows.
 PRECISIONS = ("32-true", "16-mixed", "bf16-mixed", "32", "32bit")
@@ -22,37 +20,17 @@ PRECISIONS = ("32-true", "16-mixed", "bf16-mixed", "32", "32bit")
 #: which each is in the key of stored predictions or changes the speed alone, reach a teacher, and
 #: none of the user's objects sees one.
 _OF_TEACHERS = ("accelerator", "devices", "strategy", "precision", "deterministic")
-_LENGTH = "teachers.epochs, student.steps and representation.encoder.steps say how long a fit is"
 #: Options that nzc sets itself, and what to set instead.
 _RESERVED = {
-    "max_epochs": _LENGTH,
-    "min_epochs": _LENGTH,
-    "max_steps": _LENGTH,
-    "min_steps": _LENGTH,
-    "limit_train_batches": _LENGTH,
-    "overfit_batches": _LENGTH,
-    "fast_dev_run": _LENGTH,
-    "accumulate_grad_batches": "batch_size of teachers, student or encoder sets a step's rows",
-    "enable_progress_bar": "trainer.progress shows progress, or does not",
-    "enable_checkpointing": "a ModelCheckpoint among trainer.callbacks writes checkpoints",
-    "enable_model_summary": "a RichModelSummary among trainer.callbacks shows the network",
-    "use_distributed_sampler": "nzc divides the teachers among devices itself",
-}
-_BY_HAND = "it needs an optimiser that Lightning steps, and students step their own"
-#: Callbacks of Lightning that would fail, or do nothing, in the fit of a student: one epoch of its
-#: own optimiser.
-_NO_CALLBACKS = {
-    "EarlyStopping": "a fit has one epoch, of student.steps",
-    "StochasticWeightAveraging": "student.average averages weights",
-    "WeightAveraging": "student.average averages weights",
-    "LearningRateMonitor": _BY_HAND,
-    "GradientAccumulationScheduler": _BY_HAND,
-    "BaseFinetuning": _BY_HAND,
-    "LearningRateFinder": _BY_HAND,
-    "BatchSizeFinder": _BY_HAND,
+    "max_epochs": "student.steps and representation.encoder.steps say how long a fit is; "
+    "max_steps ends it earlier",
+    "accumulate_grad_batches": "batch_size of student or encoder sets a step's rows",
 }
 #: Options of student and representation that change nothing that these learn.
-_ONLY_SHOW = ("logger", "profiler", "default_root_dir", "log_every_n_steps")
+_ONLY_SHOW = (
+    *("logger", "profiler", "default_root_dir", "log_every_n_steps"),
+    *("enable_progress_bar", "enable_checkpointing", "enable_model_summary"),
+)
 #: Options of the fits of teachers, unless the settings say otherwise.
 _QUIET = {
     "logger": False,
@@ -85,9 +63,9 @@ class TrainerSettings:
         one_of("precision", self.precision, PRECISIONS)
         # Lightning takes logger=None for true.
         options = {name: value for name, value in options.items() if value is not None}
-        for name in options:
-            if name in _RESERVED:
-                raise InputError(name, options[name], f"must not be given: {_RESERVED[name]}")
+        for name, instead in _RESERVED.items():
+            if name in options:
+                raise InputError(name, options[name], f"must not be given: {instead}")
         not_negative("gradient_clip_val", options.get("gradient_clip_val", 0))
         if not isinstance(compile, bool):
             raise InputError("compile", compile, "must be true or false")
@@ -111,21 +89,6 @@ class TrainerSettings:
     def learning(self) -> Tree:
         """Those of them that can change what a representation learns."""
         return {name: value for name, value in self.own.items() if name not in _ONLY_SHOW}
-
-    @property
-    def clip(self) -> Callable[[list["Tensor"]], object] | None:
-        """What limits the gradients of weights, or None, for modules that optimise by hand.
-
-        Lightning itself limits those of other modules.
-        """
-        most = self.options.get("gradient_clip_val")
-        if not most:
-            return None
-        from torch.nn.utils import clip_grad_norm_, clip_grad_value_
-
-        if self.options.get("gradient_clip_algorithm") == "value":
-            return partial(clip_grad_value_, clip_value=most)
-        return partial(clip_grad_norm_, max_norm=most)
 
     @property
     def is_worker(self) -> bool:
@@ -168,13 +131,11 @@ class TrainerSettings:
         else:
             own = self._own_options()
             own["callbacks"] = [progress, *own["callbacks"]]
-            if not module.automatic_optimization:
-                # Then the module itself calls `clip`, and Lightning would refuse.
-                own["gradient_clip_val"] = None
-                own["gradient_clip_algorithm"] = None
-            number = self._trainer().strategy.root_device.index  # None on a CPU
-            first = {"strategy": "auto", "devices": 1 if number is None else [number]}
-            trainer = self._trainer(**own | first | options)
+            own = options | own | {"strategy": "auto"}
+            trainer = self._trainer(**own)
+            if trainer.num_devices > 1:
+                number = trainer.strategy.root_device.index  # None on a CPU
+                trainer = self._trainer(**own, devices=1 if number is None else [number])
         with warnings.catch_warnings(action="ignore"):
             try:
                 trainer.fit(module)
@@ -197,10 +158,14 @@ class TrainerSettings:
 
         The callbacks are copies: each fit begins with the state that the settings describe.
 
-        InputError: a callback or logger is none of Lightning's, or does nothing in a student's fit.
+        InputError: a callback or logger is none of Lightning's, or sets what the student sets.
         """
         from pytorch_lightning import Callback
-        from pytorch_lightning.callbacks import Checkpoint
+        from pytorch_lightning.callbacks import (
+            Checkpoint,
+            GradientAccumulationScheduler,
+            LearningRateFinder,
+        )
         from pytorch_lightning.loggers import Logger
 
         own = self.own
@@ -208,15 +173,15 @@ class TrainerSettings:
         if not isinstance(own.get("logger", False), bool):
             own["logger"] = _objects("logger", own["logger"], Logger)
         for callback in callbacks:
-            for kind in type(callback).__mro__:
-                if kind.__name__ in _NO_CALLBACKS:
-                    raise InputError(
-                        "trainer.callbacks",
-                        type(callback).__name__,
-                        f"must be without {kind.__name__}: {_NO_CALLBACKS[kind.__name__]}",
-                    )
+            if isinstance(callback, LearningRateFinder | GradientAccumulationScheduler):
+                raise InputError(
+                    "trainer.callbacks",
+                    type(callback).__name__,
+                    "must be set by hand instead: student.lr, student.batch_size",
+                )
         own["callbacks"] = deepcopy(callbacks)
-        own["enable_checkpointing"] = any(isinstance(part, Checkpoint) for part in callbacks)
+        writes = any(isinstance(callback, Checkpoint) for callback in callbacks)
+        own.setdefault("enable_checkpointing", writes)
         if "profiler" in own:
             # Its report is a line of log, and Lightning's other lines are not shown.
             logging.getLogger("pytorch_lightning.profilers").setLevel(logging.INFO)

@@ -81,11 +81,11 @@ def test_a_step_descends_both_losses_at_once() -> None:
     descent = partial(torch.optim.SGD, lr=0.1)
     moved = _fitted(data, network="mlp", steps=1, optimizer=descent)
     still = _student(data, network="mlp", steps=1, optimizer=descent)
-    [[labeled], [pool]] = next(iter(still.train_dataloader()))
-    *terms, matching = still.batch_losses(labeled, pool).values()
+    [(labeled, pool)] = still.train_dataloader()
+    still.loss(labeled, pool, 0.0)
     players = [
-        (moved.network, still.network, torch.stack(terms).sum()),
-        (moved.generator, still.generator, matching),
+        (moved.network, still.network, still.sums[0]),
+        (moved.generator, still.generator, still.sums[1]),
     ]
     for after, before, loss in players:
         weights = list(before.parameters())

@@ -16,7 +16,7 @@ from torch.optim.lr_scheduler import CosineAnnealingLR, OneCycleLR, StepLR
 
 from nzc.data import DataSplits
 from nzc.data.digits import Digits
-from nzc.students import StudentConfig
+from nzc.students import NetworkStudent
 from nzc.students.supervised import Supervised
 from nzc.validation import InputError
 
@@ -61,7 +61,7 @@ def test_teachers_keep_the_rate_of_their_own_optimiser(
 
 @parametrize("config", STUDENTS, ids=["supervised", "gan_ssl"])
 def test_students_keep_the_rate_of_their_own_optimiser(
-    config: StudentConfig, rates: list[float]
+    config: NetworkStudent, rates: list[float]
 ) -> None:
     own = replace(config, optimizer=partial(optim.SGD, lr=0.03))
     data, _ = clouds(30, 20)

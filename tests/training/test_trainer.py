@@ -12,10 +12,15 @@ from conftest import SMALL, Nzc, parametrize
 from few_labels import COMMON, GAN, clouds, quiet
 from pytest import approx, raises
 from pytorch_lightning import Callback, LightningModule, Trainer
-from pytorch_lightning.callbacks import EarlyStopping
+from pytorch_lightning.callbacks import (
+    EarlyStopping,
+    EMAWeightAveraging,
+    LearningRateFinder,
+    StochasticWeightAveraging,
+)
 from torch.nn.utils import parameters_to_vector
 
-from nzc.students import StudentConfig
+from nzc.students import NetworkStudent
 from nzc.students.supervised import Supervised
 from nzc.validation import InputError
 
@@ -60,7 +65,6 @@ def test_callbacks_see_student_and_representation_and_no_teacher(nzc: Nzc) -> No
     noted = [json.loads(line) for line in Path("noted.jsonl").read_text().splitlines()]
     modules = [fit["module"] for fit in noted]
     assert modules == ["ContrastiveModule", "StudentModule", "StudentModule"]
-    # A batch is a step where there are few.
     assert [fit["batches"] for fit in noted] == [fit["steps"] for fit in noted] == [4, 60, 60]
     curves = pd.read_csv(next(ran.folder.glob("outputs/*/*/student.csv")))
     logged = pd.read_csv(next(Path("logs").rglob("metrics.csv")))
@@ -75,12 +79,12 @@ def test_callbacks_see_student_and_representation_and_no_teacher(nzc: Nzc) -> No
 @parametrize(
     ("options", "line"),
     [
-        ({"max_steps": 3}, "max_steps=3: "),
+        ({"max_epochs": 3}, "max_epochs=3: "),
         ({"gradient_clip_val": -1}, "gradient_clip_val=-1: "),
         ({"gradient_clip": 1}, "trainer.gradient_clip=1: .*unexpected keyword"),
         ({"max_time": "soon", "profiler": "simple"}, "trainer.max_time=soon: "),
         ({"logger": "csv"}, "trainer.logger=csv: "),
-        ({"callbacks": EarlyStopping("loss_labelled")}, "trainer.callbacks=EarlyStopping: "),
+        ({"callbacks": LearningRateFinder()}, "trainer.callbacks=LearningRateFinder: "),
     ],
 )
 def test_an_option_that_cannot_be_is_refused_by_its_name(
@@ -95,7 +99,7 @@ def test_an_option_that_cannot_be_is_refused_by_its_name(
     ("algorithm", "measure"), [("norm", torch.Tensor.norm), ("value", lambda x: x.abs().max())]
 )
 def test_a_step_is_as_long_as_its_clipped_gradient(
-    config: StudentConfig, algorithm: str, measure: Any
+    config: NetworkStudent, algorithm: str, measure: Any
 ) -> None:
     """One step at rate 1 moves the weights by the gradient, which is far longer without a limit."""
     config = replace(config, steps=1, optimizer=partial(torch.optim.SGD, lr=1.0))
@@ -108,3 +112,18 @@ def test_a_step_is_as_long_as_its_clipped_gradient(
         moved.append(float(measure((after - before).detach())))
     assert moved[0] > 0.01
     assert moved[1] == approx(1e-3, rel=0.01)
+
+
+@parametrize(
+    ("options", "steps"),
+    [
+        ({"max_steps": 7, "min_epochs": 1}, 7),
+        ({"fast_dev_run": True}, 1),
+        ({"callbacks": EarlyStopping("loss_labelled", stopping_threshold=99)}, 1),
+        ({"callbacks": [StochasticWeightAveraging(0.1), EMAWeightAveraging()]}, 60),
+    ],
+)
+def test_lightning_decides_how_long_a_fit_is(options: dict[str, Any], steps: int) -> None:
+    points: list[int] = []
+    PLAIN.fit(DATA, 0, quiet(**options), "", lambda fit, curves, step: points.append(step))
+    assert points == list(range(steps))
