@@ -1,5 +1,6 @@
 """Figures of merit: by hand and scikit-learn's own; their warnings; where a run shows them."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -15,7 +16,7 @@ from sklearn.metrics import (
 from nzc.app.job import _objective
 from nzc.runs.advice import about_accuracy, about_labels, about_recall
 from nzc.runs.metrics import Metrics
-from nzc.runs.result import RunResult, by_class
+from nzc.runs.result import RunResult, tracked_figures
 
 PATIENTS = ("healthy", "ill")
 
@@ -120,7 +121,5 @@ def test_built_in_and_own_metrics_stand_in_table_result_and_tracker(nzc: Nzc) ->
     read = RunResult.read(newest_folder(ran))
     for name in ("macro", "balanced_accuracy"):
         assert _objective(f"metrics.{name}", read) == metrics[name]
-
-
-def test_names_that_mlflow_refuses() -> None:
-    assert list(by_class("recall", {"<=50K": 0.5})) == ["recall___50K"]
+    named = replace(read, metrics=Metrics(recall={"<=50K": 0.5}))
+    assert "recall___50K" in tracked_figures(named)  # MLflow refuses such signs
