@@ -46,6 +46,7 @@ _MISSING = [
     *("", "<NA>", "N/A", "NA", "n/a", "NULL", "null", "None", "NaN", "nan", "-NaN", "-nan"),
     *("#N/A", "#N/A N/A", "#NA", "1.#IND", "-1.#IND", "1.#QNAN", "-1.#QNAN"),
 ]
+csv.field_size_limit(2**31 - 1)  # a text may be longer than 131,072 characters
 #: What separates the cells of a single column.
 _NONE = "\x1f"
 #: The header of a CSV file has at most so many lines.
@@ -216,32 +217,37 @@ def _checked(file: Iterable[str], separator: str, cells: int, number: int) -> It
             lines.append(line)
             yield line
 
-    records = csv.reader(kept(), delimiter=separator, skipinitialspace=True, strict=True)
     mark = re.escape(separator)
     in_sentences = separator in ",;"
     between = re.compile(rf"{mark}(?=\S)" if in_sentences else mark)
     least = 3 if in_sentences else 1
 
     def holds_rows(cell: str) -> bool:
-        first, *others = cell.split("\n")
+        first, *others = re.split(r"\r\n?|\n", cell)
         if not others:
             return False
         first += "\n" + others.pop()  # of the row where it begins, and of that where it ends
         counts = [len(between.findall(line)) for line in (first, *others)]
         return {*counts} == {cells - 1} and sum(counts) >= least
 
-    while True:
-        wrong = True
-        with suppress(csv.Error):  # there is text behind a quoted cell, or a cell is too long
-            wrong = any(map(holds_rows, next(records, [])))
-        if wrong and len(lines) > 1:
-            where = f"the quoted cell that begins in line {number + 1:,} holds whole rows"
-            raise ColumnError(f"{where}; if no cell is quoted, type dataset.quoting=none")
-        if not lines:
-            return
+    for _ in _records(kept(), separator):
+        if len(lines) > 1:
+            wrong = True
+            with suppress(csv.Error):  # there is text behind the quoted cell, or it has no end
+                wrong = any(map(holds_rows, next(_records(lines, separator, strict=True))))
+            if wrong:
+                raise ColumnError(
+                    f"the quoted cell that begins in line {number + 1:,} holds whole rows; "
+                    "if no cell is quoted, type dataset.quoting=none"
+                )
         number += len(lines)
         yield from lines
         lines.clear()
+
+
+def _records(lines: Iterable[str], separator: str, **settings: Any) -> Iterator[list[str]]:
+    """Return the cells of each record in the lines of a file, as pandas divides them."""
+    return csv.reader(lines, delimiter=separator, skipinitialspace=True, **settings)
 
 
 def _header(lines: Sequence[str], expected: Collection[str], rule: Any) -> tuple[str, list[str]]:
@@ -251,24 +257,20 @@ def _header(lines: Sequence[str], expected: Collection[str], rule: Any) -> tuple
     record.
     """
 
+    readings = {}
+    for separator in ",;\t|":
+        records = _records(lines, separator, quoting=rule)
+        readings[separator] = next(filter(None, records), [])
+
     def likely(separator: str) -> tuple[int, int]:
-        cells = _cells(lines, separator, rule)
+        cells = readings[separator]
         return len({*map(_column_name, cells)}.intersection(expected)), len(cells)
 
-    separator = max(",;\t|", key=likely)
-    cells = _cells(lines, separator, rule)
+    separator = max(readings, key=likely)
+    cells = readings[separator]
     if len(cells) < 2:  # what else is in its rows is no separator
         separator = _NONE
     return separator, cells
-
-
-def _cells(lines: Sequence[str], separator: str, rule: Any) -> list[str]:
-    """Return the cells of the record that begins in the first line; it may have line breaks."""
-    records = csv.reader(lines, delimiter=separator, quoting=rule, skipinitialspace=True)
-    try:
-        return next(filter(None, records), [])
-    except csv.Error:  # a cell of 131,072 characters: this is not the separator
-        return []
 
 
 def _arrow_chunks(
@@ -520,8 +522,8 @@ class Text(Scaled):
 
         It is TF-IDF with 1 + log(count), of length 1, and a product with the axes.
         """
-        stored = np.frombuffer(b64decode(self.weights), "<f4").reshape(len(self.values), -1)
-        weights = stored.astype(np.float64)
+        weights = np.frombuffer(b64decode(self.weights), "<f4").astype(np.float64)
+        weights = weights.reshape(len(self.values), -1)
         places = {piece: place for place, piece in enumerate(self.values)}
 
         @cache
@@ -530,8 +532,10 @@ class Text(Scaled):
             padded = f" {word} "
             for size in range(PIECES[0], PIECES[1] + 1):
                 for start in range(len(padded) - size + 1):
-                    found.append(places.get(padded[start : start + size], -1))
-            return [place for place in found if place >= 0]
+                    piece = padded[start : start + size]
+                    if piece in places:
+                        found.append(places[piece])
+            return found
 
         rows = np.full((len(values), weights.shape[1] - 1), np.nan)
         for row, text in zip(rows, written(values), strict=True):
