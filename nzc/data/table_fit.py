@@ -210,8 +210,7 @@ class PublicColumn:
     def _fitting(self, readings: Sequence[Measured], sample: Series) -> Sequence[Measured]:
         """Return those readings that fit the most of a sample, if they are a quarter of it."""
         fits = [np.isfinite(reading.read(sample)[:, 0]).sum() for reading in readings]
-        most = max(1, len(sample) / 4, *fits)
-        return [reading for reading, count in zip(readings, fits, strict=True) if count == most]
+        return list(compress(readings, fits == np.max([1, len(sample) / 4, *fits])))
 
     def _measure(self, reading: Measured) -> Column:
         """Return the column of values that are numbers or dates. _Unused: it has no features."""
