@@ -112,7 +112,7 @@ class NetworkStudent(OptimizerSettings, Student):
         module.name = name
         module.log_curves = log
         try:
-            trainer.fit(module, name, max_epochs=math.ceil(self.steps / module.period))
+            trainer.fit(module, name, max_epochs=module.epochs)
         finally:
             module.graph = None  # and its memory is free
         return FittedStudent(module.classifier)
@@ -188,6 +188,7 @@ class StudentModule(LightningModule):
 
         # How far the fit is.
         self.period = max(1, config.steps // EVALUATIONS)
+        self.epochs = math.ceil(config.steps / self.period)
         self.progress: float | Tensor = 0.0  # the share of the steps that are done
         self.losses = dict[str, Tensor]()
         self.curves = dict[str, Tensor]()  # further points of learning curves, of a subclass

@@ -32,7 +32,7 @@ def _student(data: StudentData, **settings: Any) -> Adversaries:
 
 def _fitted(data: StudentData, **settings: Any) -> Adversaries:
     student = _student(data, **settings)
-    QUIET.fit(student, "Student", max_epochs=1)
+    QUIET.fit(student, "Student", max_epochs=student.epochs)
     return student
 
 
