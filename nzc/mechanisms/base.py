@@ -107,7 +107,7 @@ class Mechanism(ABC):
         screen = self.screen
         if isinstance(adjacency, Vectors) != isinstance(type(self).adjacency, Vectors):
             name = repr(self).partition("(")[0]
-            allowed = "must be nzc.Sums with teachers=sums, and another aggregator without"
+            allowed = "must be nzc.Sums where sums are released (teachers=sums), else another one"
             raise InputError("_target_", name, allowed)
         if screen is None:
             return

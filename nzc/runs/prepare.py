@@ -149,7 +149,7 @@ def _require_defaults(parts: Parts) -> None:
         "audit": parts.policy.audit_trials,
     }
     for key in parts.protocol.unused:
-        if chosen[key]:
+        if chosen.get(key):
             name = parts.names["teachers"]
             raise InputError(
                 key,
