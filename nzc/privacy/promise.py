@@ -2,7 +2,7 @@
 
 A session asks in rounds. Each `Round` has its size, its mechanism, and a privacy filter that keeps
 the budget. The published ε of a run is `Promise.epsilon` (Mechanism.promise →
-Cost.data_independent → data_independent.compose), or with bound=sanitised a drawn one
+Cost.published → data_independent.compose_worst_cases), or with bound=sanitised a drawn one
 (`Promise.published`).
 """
 

@@ -30,7 +30,7 @@ class RunLedger:
     rng: str  # where noise comes from: seeded, with `seed`, or system
     seed: int
     wait: float
-    neighbours: str  # which private datasets the run's costs compare (`Teachers.neighbours`)
+    neighbours: str  # which private datasets the run's costs compare (`DataSplits.neighbours`)
     limit: float | None = (
         None  # budget.total: ε of all published about these people; None: no limit
     )

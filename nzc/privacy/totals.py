@@ -12,7 +12,7 @@ import numpy as np
 from nzc.privacy.ledger import CONNECTED, Ledger, now
 from nzc.validation import InputError
 
-#: ε, δ and neighbours (`Teachers.neighbours`) of a published folder.
+#: ε, δ and neighbours (`DataSplits.neighbours`) of a published folder.
 Promised = tuple[float, float, str]
 
 
