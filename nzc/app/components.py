@@ -31,8 +31,7 @@ from nzc.validation import InputError, Tree, typed, within
 
 #: How often audit=true runs the mechanism.
 AUDIT_TRIALS = 20_000
-#: The noise parameters of aggregators. Without a budget, `scale` follows from the number of
-#: teachers.
+#: The noise parameters of aggregators.
 _NOISE = ("sigma", "gamma", "sigma1", "scale")
 
 
@@ -144,8 +143,6 @@ def _free_noise(cfg: DictConfig) -> str | None:
     node = cfg.aggregator
     free = [key for key in _NOISE if OmegaConf.is_dict(node) and key in node and node[key] is None]
     if free and cfg.budget.epsilon is None:
-        if free == ["scale"]:  # it follows from the number of teachers
-            return None
         raise InputError(
             f"aggregator.{free[0]}", None, "must be a number where budget.epsilon is null"
         )

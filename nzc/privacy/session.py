@@ -122,6 +122,7 @@ class Session:
         self.spent = 0.0  # of the budget, in the filter's unit
         self._public = public
         self._sums: list[object] = []  # what noise was added to, and drawn, in this round
+        self._shares = 0.0  # of what the round may cost, which noisy sums have taken
         self._due: list[Callable[[], None]] = []  # what `charge` writes
 
     @property
@@ -167,8 +168,15 @@ class Session:
         """Return whole sums of bounded vectors with noise. Privacy boundary: the sums are private.
 
         sums   of the units' vectors, which are at most 2 UNIT apart (`mechanisms.NoisySums`)
-        share  of what this round may cost (μ²): the shares of all its sums add to 1
+        share  of what this round may cost (μ²): the shares of all its sums add to 1 at most
+
+        RuntimeError: they add to more
         """
+        self._shares += share
+        if self._shares > 1 + 1e-9:
+            raise RuntimeError(
+                f"the sums of a round took {self._shares:g} of what it may cost: at most 1 is paid"
+            )
         mechanism = cast(NoisySums, self.planned.mechanism)  # as its neighbours are `Vectors`
         stream = [Stream.NOISE, len(self._sums) // 2]
         noisy, nonce = self.ledger.draw(
@@ -180,7 +188,10 @@ class Session:
         return noisy
 
     def label(self, rows: Ints, labels: Ints, voters: int, classes: int) -> None:
-        """Record labels [queries] of these rows, which follow from sums with noise."""
+        """Record labels [queries] of these rows, which follow from sums with noise.
+
+        That prices the sums: a round that adds noise has one label at least.
+        """
         self.voters = voters
         self.classes = classes
         admitted = self._admit(labels)
@@ -307,11 +318,17 @@ class Session:
         )
 
     def charge(self) -> None:
-        """Record in the ledger what was drawn since the last time, before anyone sees it."""
+        """Record in the ledger what was drawn since the last time, before anyone sees it.
+
+        RuntimeError: noise was added to sums, and no label gives them a price.
+        """
+        if self._sums and not self._due:
+            raise RuntimeError("noise was added to sums, and no label that follows was recorded")
         for write in self._due:
             write()
         self._due.clear()
         self._sums.clear()
+        self._shares = 0.0
 
     @property
     def rows(self) -> Ints:

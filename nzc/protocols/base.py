@@ -90,10 +90,13 @@ class Protocol(ABC):
     needs_places   whether it compares rows in the public representation
     unused         keys of options that it does not use: they must have their defaults
     only_compares  whether it is there to compare with others, and is not published
+    voters         who tells what is released, as the statement has it: sums, or own where nzc knows
+                   no words for it; "": what the adjacency says (teachers, records)
     """
 
     needs_places: ClassVar[bool] = False
     only_compares: ClassVar[bool] = False
+    voters: ClassVar[str] = "own"
     unused: ClassVar[tuple[str, ...]] = ()
 
     def adjacency(self, labels_only: bool = False) -> Adjacency:
@@ -148,9 +151,7 @@ class Protocol(ABC):
         """On a worker node, do its share of `teach`; by default there is none."""
 
     @abstractmethod
-    def release(
-        self, taught: Any, data: Data, session: Session, probs: Floats | None, stage: Clock
-    ) -> Released:
+    def release(self, taught: Any, data: Data, session: Session, probs: Floats | None) -> Released:
         """Make public what one round may release, by the session: it draws, prices and charges.
 
         taught  what `teach` returned

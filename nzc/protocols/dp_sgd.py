@@ -140,21 +140,20 @@ class Baseline(Protocol):
         return _Features(scaled, x)
 
     def release(
-        self, taught: "_Features", data: Data, session: Session, probs: Floats | None, stage: Clock
+        self, taught: "_Features", data: Data, session: Session, probs: Floats | None
     ) -> Released:
         splits = data.splits
         x = taught.x
         y = splits.private.y
         groups = splits.units.groups
         learner = DPSGD.at(session.promise.epsilon, session.policy.delta, splits.unit_count)
-        with stage("student"):
-            weights = session.release(
-                Stream.BASELINE,
-                release_key(learner, session.policy.seed, splits.classes, x, y, groups),
-                lambda rng: learner.learn(x, y, groups, splits.classes, rng),
-                gaussian_cost(learner.mu),
-                repr(learner),
-            )
+        weights = session.release(
+            Stream.BASELINE,
+            release_key(learner, session.policy.seed, splits.classes, x, y, groups),
+            lambda rng: learner.learn(x, y, groups, splits.classes, rng),
+            gaussian_cost(learner.mu),
+            repr(learner),
+        )
         classifier = LinearNetwork(weights.T.copy(), np.zeros(splits.classes))
         return Released(
             labels=session.labels,

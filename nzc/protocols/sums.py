@@ -42,6 +42,7 @@ class _Features:
 class RecordSums(Protocol):
     """All records together tell a linear model what it needs to know: no vote is counted."""
 
+    voters = "sums"
     unused = ("query_choice", "representation", "student.spread", "audit")
 
     def adjacency(self, labels_only: bool = False) -> Vectors:
@@ -90,7 +91,7 @@ class RecordSums(Protocol):
         return _Features(bounded, public, sums)
 
     def release(
-        self, taught: _Features, data: Data, session: Session, probs: Floats | None, stage: Clock
+        self, taught: _Features, data: Data, session: Session, probs: Floats | None
     ) -> Released:
         """Release the class counts, which decide how the matrix is centred, and then the matrix."""
         from torch import nn
@@ -101,17 +102,16 @@ class RecordSums(Protocol):
         sums = taught.sums
         noise_std = _sigma(session.promise) * UNIT
         rest = 1 - COUNTS_SHARE
-        with stage("labels"):
-            noisy = session.add_noise(sums.class_counts(), COUNTS_SHARE)
-            counts = ReleasedCounts.of(noisy, noise_std / COUNTS_SHARE**0.5, sums)
-            noisy = session.add_noise(sums.matrix(counts.code), rest)
-            moments = ReleasedMoments.of(noisy, noise_std / rest**0.5, counts, sums.labels_only)
-            model = fit(public, counts, moments, session.policy.seed)
+        noisy = session.add_noise(sums.class_counts(), COUNTS_SHARE)
+        counts = ReleasedCounts.of(noisy, noise_std / COUNTS_SHARE**0.5, sums)
+        noisy = session.add_noise(sums.matrix(counts.code), rest)
+        moments = ReleasedMoments.of(noisy, noise_std / rest**0.5, counts, sums.labels_only)
+        model = fit(public, counts, moments, session.policy.seed)
 
-            rows = data.choose(session)
-            probabilities = model.probabilities(public.features[: len(session.labels)])
-            labels = probabilities[rows].argmax(axis=1)
-            session.label(rows, labels, counts.least, sums.classes)
+        rows = data.choose(session)
+        probabilities = model.probabilities(public.features[: len(session.labels)])
+        labels = probabilities[rows].argmax(axis=1)
+        session.label(rows, labels, counts.least, sums.classes)
         linear = LinearNetwork(model.weights.T.copy(), model.bias)
         return Released(
             labels=session.labels,

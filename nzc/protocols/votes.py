@@ -28,6 +28,8 @@ from nzc.validation import InputError
 class Voting(Protocol):
     """What protocols share whose private knowledge are votes on the rows of the pool."""
 
+    voters = ""
+
     @abstractmethod
     def teach(self, data: Data, session: Session, stage: Clock) -> VoteHistograms: ...
 
@@ -37,12 +39,10 @@ class Voting(Protocol):
         data: Data,
         session: Session,
         probs: Floats | None,
-        stage: Clock,
     ) -> Released:
         rows = data.choose(session, probs)
-        with stage("labels"):
-            session.ask(taught.votes, taught.teachers, rows, probs)
-            released = self._released(taught, data, session)
+        session.ask(taught.votes, taught.teachers, rows, probs)
+        released = self._released(taught, data, session)
         if probs is None:
             return released
         asked = session.rows

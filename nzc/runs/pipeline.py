@@ -9,6 +9,7 @@ import numpy as np
 
 from nzc.accounting import Epsilon
 from nzc.clock import Clock
+from nzc.mechanisms import ABSTAIN
 from nzc.protocols import Released
 from nzc.runs import advice
 from nzc.runs.curves import POINTS, Curves, curves_of, write_curves
@@ -57,9 +58,11 @@ def execute(
     rounds: list[RoundResult] = []
     for number in range(len(session.promise.rounds)):
         require_there(folder)
-        released = protocol.release(taught, data, session, learner.probs, stage)
+        with stage("labels"):
+            released = protocol.release(taught, data, session, learner.probs)
         with stage("accounting"):
             session.charge()  # on disk before anyone sees what was released
+            _require_recorded(run, released)
             rounds += _rounds(run, number, released)
         for past in rounds[number:]:
             stage.done("labels", f"{past.answered:,} of {past.asked:,} queries answered")
@@ -80,6 +83,15 @@ def execute(
 def train_worker(run: Run) -> None:
     """On a worker node: train its share of the teachers."""
     run.parts.protocol.train_worker(run.data, run.session, Clock(time.time()))
+
+
+def _require_recorded(run: Run, released: Released) -> None:
+    """Raise RuntimeError where a protocol returns labels that its session has not recorded."""
+    labeled = np.flatnonzero(released.labels != ABSTAIN)
+    if not np.isin(labeled, run.session.rows).all():
+        raise RuntimeError(
+            "a protocol returned labels that it has not recorded, so nothing is paid"
+        )
 
 
 def _rounds(run: Run, first: int, released: Released) -> list[RoundResult]:
@@ -163,7 +175,10 @@ def _of_queries(run: Run) -> Tree:
     facts: Tree = {"queries": queries, "refused": queries - len(session.rows)}
     if session.rounds:
         adjacency = session.mechanism.adjacency
-        facts |= {"moved_votes": adjacency.rows, "voters": adjacency.voters}
+        facts |= {
+            "moved_votes": adjacency.rows,
+            "voters": run.parts.protocol.voters or adjacency.voters,
+        }
     return facts
 
 

@@ -102,7 +102,8 @@ class RunResult:
     learned_from      in words: which labels the student learned from
     grouped_by        what names the groups that are the unit of privacy
     moved_votes       in words: on which rows the votes may differ at neighbours
-    voters            teachers, or records in their own cells, or sums of records
+    voters            teachers, or records in their own cells, or sums of records, or own: a
+                      protocol of the user's own
     learned_accuracy  share of right labels among all that the student learned from
     labels            [public rows] released; -1: none
     predictions       [public rows] labels by the student

@@ -123,7 +123,7 @@ def _labels(result: RunResult) -> Iterator[Row]:
 
 def contributors(voters: str, unit: str) -> str:
     """Return what the number `teachers.count` counts."""
-    if voters != "sums":
+    if voters not in ("sums", "own"):
         return voters
     return "groups" if unit == "group" else "records"
 

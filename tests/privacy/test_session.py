@@ -206,6 +206,20 @@ INTERACTIVE = NoisyArgmax(
 )
 
 
+def test_noise_of_sums_is_paid_or_nothing_leaves() -> None:
+    """The shares of a round are at most what it costs, and a label that follows gives the price."""
+    session = _session(policy_of(nzc.Sums(10)), [POOL])
+    session.add_noise(np.zeros((2, 2), np.int64), 0.6)
+    with raises(RuntimeError):
+        session.charge()
+    with raises(RuntimeError):
+        session.add_noise(np.zeros((2, 2), np.int64), 0.6)
+    session.label(np.arange(POOL), np.zeros(POOL, np.int64), 100, CLASSES)
+    session.charge()
+    (entry,) = Ledger("ledger.db").entries()
+    assert entry.mu == approx(2 / 10)
+
+
 def test_rounds_of_two_mechanisms_add_up() -> None:
     """Two routes: the sum of the rounds, and each round's own mechanism by itself."""
     probs = _probabilities()
