@@ -20,5 +20,5 @@ class Stream(IntEnum):
     PERSONS = 5  # alias of FOLDS: labels drawn for public persons, before any student learns
     GROUPS = 6  # which records of a group count in cells
     BASELINE = 7  # noise of DP-SGD
-    SAMPLES = 8  # which records vote on a row, by round
+    # 8 stays reserved: nzc 0.2.0 drew with it which records vote on a row.
     BOUND = 9  # noise of the sanitised ε

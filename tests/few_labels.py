@@ -6,7 +6,6 @@ from typing import Any
 
 import numpy as np
 
-from nzc.data import DataSplits, Embedding, Split
 from nzc.data.augment import Strong
 from nzc.mechanisms import ABSTAIN
 from nzc.representation.contrastive import Contrastive
@@ -71,16 +70,3 @@ def clouds(
 
 def fit(config: NetworkStudent, data: StudentData) -> FittedStudent:
     return config.fit(data, 0, QUIET, "Student")
-
-
-def placed(
-    places: np.ndarray, labels: np.ndarray, asked: np.ndarray, rows: int, classes: int
-) -> DataSplits:
-    """Return records of a sample at `places`, of which the last `rows` are public."""
-    private = Split(np.zeros((len(labels), 1), np.float32), labels)
-    public = Split(np.zeros((rows, 1), np.float32), np.zeros(rows, np.int64))
-    embedding = Embedding(places[:-rows], places[-rows:])
-    coins = np.arange(4, dtype=np.uint64)
-    return DataSplits(
-        private, public, public, classes, embedding=embedding, asked=asked, coins=coins
-    )

@@ -409,7 +409,7 @@ def attack_cells(overrides: list[str], fpr: float, pairs: int = 2000) -> None:
     rows = parts.selection.choose(
         np.arange(len(splits.public)), parts.selection.queries or 1, None, rng, embedding.public
     )
-    votes = counts_of(replace(splits, embedding=embedding), rows)[rows]
+    votes = counts_of(splits, embedding, rows)[rows]
 
     home, y = nearest(embedding.private, embedding.public[rows]), splits.private.y
     attacks = []

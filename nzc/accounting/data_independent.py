@@ -30,8 +30,6 @@ class WorstCaseCost:
     mu: float = np.inf
     pure: float = np.inf  # the release is (ε₀, 0)-private; inf: it is not
     delta_cost: ClassVar[float] = 0.0  # the part of δ that it uses itself
-    #: (releases, δ) → ε of so many; None: not known.
-    composed_epsilon: Callable[[int, float], float] | None = field(default=None, repr=False)
     pure_parts: int = 1  # it is so many releases, each (ε₀/pure_parts, 0)-private
     #: For a sharper composition of releases that all have one.
     hint: Hint | None = field(default=None, repr=False)
@@ -127,9 +125,6 @@ def compose_worst_cases(releases: Sequence[Release], delta: float, rough: bool =
     if rough:
         return min(bounds)
     counts, costs = zip(*releases, strict=True)
-    composed = costs[0].composed_epsilon
-    if composed is not None and all(cost.composed_epsilon == composed for cost in costs):
-        bounds.append(composed(sum(counts), delta))
     # What has a hint composes by induction.
     hints = [cost.hint for cost in costs]
     if None not in hints:

@@ -41,12 +41,12 @@ LARGEST = 300.0  # larger total losses count as infinite
 ONE_THREAD = 2**18
 
 
-def chord(loss: Floats, step: float, lowest: float = -np.inf) -> tuple[Ints, Floats]:
-    """Return the grid point below each loss, from `lowest` on, and its share of the chord.
+def chord(loss: Floats, step: float) -> tuple[Ints, Floats]:
+    """Return the grid point below each loss, and its share of the chord.
 
     The rest of the share is that of the point above.
     """
-    cell = np.maximum(np.floor(loss / step), lowest)
+    cell = np.floor(loss / step)
     share = np.expm1(np.minimum(step, cell * step + step - loss)) / np.expm1(step)
     return cell.astype(np.int64), np.clip(share, 0, 1)
 

@@ -108,10 +108,8 @@ class DataSplits:
     encoder       what turned the user's columns into features
     private_file  SHA-256 that identifies the records in place of rows
     public_files  SHA-256 of files with public rows only, by name
-    embedding     places of the rows in a public representation
     asked         the public rows that the teachers label; None: all of them
     labels_only   whether labels alone are private, and the features of private records are public
-    coins         secret key of the samples of records; None: all vote
     declared      whether the user states the classes; otherwise they are those of the rows
     warnings      what the user must know of the public rows; it may be published
     """
@@ -130,10 +128,8 @@ class DataSplits:
     encoder: "TableEncoder | None" = None
     private_file: str | None = None
     public_files: dict[str, str] = field(default_factory=dict)
-    embedding: Embedding | None = None
     asked: Ints | None = None
     labels_only: bool = False
-    coins: AnyArray | None = None
     declared: bool = True
     warnings: tuple[str, ...] = ()
 
@@ -206,13 +202,6 @@ class DataSplits:
         if self.units.grouped_by:
             named = f" (one value of the {self.units.grouped_by})"
         return f"all records of one group{named} are replaced by one or more others"
-
-    @property
-    def places(self) -> Floats | None:
-        """The places of the pool in the public representation, [pool, dimensions]; or None."""
-        if self.embedding is None:
-            return None
-        return np.concatenate([self.embedding.public, self.embedding.private[self.joined]])
 
     @property
     def undeclared_classes(self) -> str | None:

@@ -88,17 +88,10 @@ class Adjacency:
 
     #: Whether all histograms may differ. They then have one sum, which is public.
     everywhere: ClassVar[bool] = True
-    #: With which a record has a vote on a query; it is secret whether it has.
-    probability: ClassVar[float] = 1.0
     #: Who votes, in words.
     voters: ClassVar[str] = "teachers"
     #: How many teachers there are where some may abstain; None: all vote on every query.
     teachers: ClassVar[int | None] = None
-
-    @property
-    def known(self) -> bool:
-        """Whether every neighbour's histograms are known: one vote moves, and for certain."""
-        return self.probability == 1
 
     @property
     def rows(self) -> str:
@@ -122,18 +115,6 @@ class Abstentions(Adjacency):
 
 
 @dataclass(frozen=True)
-class Sampled(Adjacency):
-    """A vote moves where the record that differs is in the secret sample of a query.
-
-    The votes without it, with it and with its replacement are three histograms, each a moved vote
-    from the others (`accounting.sampling`).
-    """
-
-    probability: float  # type: ignore[misc]
-    voters: ClassVar[str] = "neighbours"
-
-
-@dataclass(frozen=True)
 class OwnCells(Adjacency):
     """A unit of privacy is at most `records` records, each counting once, in one histogram.
 
@@ -149,10 +130,6 @@ class OwnCells(Adjacency):
 
     def __post_init__(self) -> None:
         keep(self, records=lambda _, records: whole("per_group", records, 1))
-
-    @property
-    def known(self) -> bool:
-        return self.records == 1
 
     @property
     def rows(self) -> str:

@@ -115,8 +115,6 @@ class Mechanism(ABC):
             allowed = "must have no screen where records count in their own cells"
         elif adjacency.teachers is not None and is_own(screen):
             allowed = "must be a screen of nzc where teachers abstain: a vote may appear or vanish"
-        elif not adjacency.known and self.delta_cost is not None:
-            allowed = "must have another screen where a record is in random samples"
         else:
             return
         raise InputError("_target_", type(screen).__name__, allowed)

@@ -13,11 +13,10 @@ from nzc.accounting import audit as empirical
 from nzc.accounting.audit import Evidence, Pair
 from nzc.accounting.cost import Cost
 from nzc.accounting.data_dependent import DataDependentBound
-from nzc.accounting.data_independent import FREE, UNBOUNDED, KnownCost, Release, gaussian_cost
+from nzc.accounting.data_independent import FREE, UNBOUNDED, KnownCost, Release
 from nzc.accounting.exact import ExactCost
 from nzc.accounting.exact_noise import ExactGenerator
 from nzc.accounting.kinds import Kind
-from nzc.accounting.sampling import sampled
 from nzc.mechanisms.adjacency import Adjacency, Boost, OwnCells
 from nzc.mechanisms.base import Mechanism, Prices
 from nzc.mechanisms.neighbourhoods import exact_cost, label_law
@@ -124,14 +123,10 @@ class NoisyArgmax(Mechanism):
         return probabilities if self.asks_student else None
 
     def worst_case(self, asked: int = 1, answered: int = 1) -> Prices:
-        probability = self.adjacency.probability
         count, label = self._label_cost(answered)
         if self.screen is None:
-            return (asked, FREE), (count, sampled(label, probability))
+            return (asked, FREE), (count, label)
         ask = self.screen.worst_case()
-        if probability < 1:
-            both = gaussian_cost(float(np.hypot(ask.mu, label.mu)))  # of one sample
-            return (asked, sampled(both, probability)), (0, FREE)
         if label.hint is not None and label.hint.kind is Kind.LABEL:
             label = replace(label, hint=replace(label.hint, kind=Kind.SCREENED))
         return (asked, ask), (count, label)
@@ -160,7 +155,7 @@ class NoisyArgmax(Mechanism):
     @property
     def _data_dependent(self) -> bool:
         """Whether the cost depends on the votes: one vote of a unit moves in every histogram."""
-        return self.adjacency.known and self.adjacency.everywhere
+        return self.adjacency.everywhere
 
     @property
     def bounds(self) -> tuple[DataDependentBound, ...]:
@@ -225,8 +220,6 @@ class NoisyArgmax(Mechanism):
         delta: float = 1e-5,
         rng: Generator | int | None = None,
     ) -> float | None:
-        if self.adjacency.probability < 1:  # the votes of a fixed pair are not sampled
-            return None
         largest = [] if self.screen is None else [round(min(self.screen.threshold, teachers))]
         pair = empirical.worst_pair(self.log_law, teachers, classes, largest)
         queries = min(queries, _AUDITED)

@@ -130,20 +130,6 @@ class Session:
         """The next round."""
         return self.promise.rounds[len(self.rounds)]
 
-    def coins(self, rows: Ints) -> AnyArray | None:
-        """Return a secret key of 256 bits, for the samples of records that vote on these rows.
-
-        None: all records may vote.
-        """
-        if self.planned.mechanism.adjacency.probability == 1:
-            return None
-        key, _ = self.ledger.draw(
-            [Stream.SAMPLES, len(self.rounds)],
-            self._key(rows, "samples"),
-            lambda rng: rng.integers(2**64, size=4, dtype=np.uint64),
-        )
-        return key
-
     def ask(
         self, votes: Ints, voters: int, rows: Ints, student_probs: Floats | None = None
     ) -> None:

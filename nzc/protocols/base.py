@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from nzc.clock import Clock
-from nzc.data import DataSplits
+from nzc.data import DataSplits, Embedding
 from nzc.mechanisms import ABSTAIN, Adjacency
 from nzc.privacy.promise import Policy, Promise
 from nzc.privacy.session import Session
@@ -28,8 +28,8 @@ from nzc.validation import within
 class Data:
     """What a protocol works on.
 
-    splits          with places in the public representation, where somebody needs them
     representation  None: nobody needs it
+    embedding       places of the rows in the representation; None: there is none, or not yet
     """
 
     splits: DataSplits
@@ -38,6 +38,14 @@ class Data:
     representation: Representation | None
     trainer: TrainerSettings
     store: PredictionStore
+    embedding: Embedding | None = None
+
+    @property
+    def places(self) -> Floats | None:
+        """The places of the pool in the representation, [pool, dimensions]; or None."""
+        if self.embedding is None:
+            return None
+        return np.concatenate([self.embedding.public, self.embedding.private[self.splits.joined]])
 
     def choose(self, session: Session, student_probs: Floats | None = None) -> Ints:
         """Return the rows of the pool to ask next, by public facts.
@@ -47,7 +55,7 @@ class Data:
         left = np.setdiff1d(np.arange(len(session.labels)), session.rows)
         rng = np.random.default_rng([session.policy.seed, Stream.ROWS, len(session.rounds)])
         size = session.planned.size
-        return self.selection.choose(left, size, student_probs, rng, self.splits.places)
+        return self.selection.choose(left, size, student_probs, rng, self.places)
 
 
 @dataclass(frozen=True, repr=False)
@@ -141,7 +149,7 @@ class Protocol(ABC):
         with stage("representation"), within("representation"):
             embedding = data.representation.embed(splits, data.store, data.trainer)
         stage.done("representation", f"{len(splits.pool):,} public rows placed")
-        return replace(data, splits=replace(splits, embedding=embedding))
+        return replace(data, splits=splits, embedding=embedding)
 
     @abstractmethod
     def teach(self, data: Data, session: Session, stage: Clock) -> Any:

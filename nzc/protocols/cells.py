@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from nzc.clock import Clock
-from nzc.data import UNKNOWN, DataSplits
+from nzc.data import UNKNOWN, DataSplits, Embedding
 from nzc.data.hashing import draw_by_key
 from nzc.data.splits import Records
 from nzc.mechanisms import OwnCells, OwnLabels
@@ -88,14 +88,15 @@ class Cells(Voting):
 
     def teach(self, data: Data, session: Session, stage: Clock) -> VoteHistograms:
         """Return how many records of each class are nearest to each asked row."""
+        assert data.embedding is not None
         with stage("votes"):
-            votes = counts_of(data.splits, data.choose(session))
+            votes = counts_of(data.splits, data.embedding, data.choose(session))
         stage.done("votes", f"{len(votes):,} rows counted")
         return VoteHistograms(votes, data.task.voters, data.task.truth)
 
     def totals(self, taught: VoteHistograms, data: Data, session: Session) -> NoisyTotals:
         totals = super().totals(taught, data, session)
-        places = data.splits.places
+        places = data.places
         assert places is not None
         rows = session.rows
         totals = replace(totals, expected=expected_records(places, rows, session.voters))
@@ -107,11 +108,10 @@ class Cells(Voting):
         return totals.mixed
 
 
-def counts_of(splits: DataSplits, asked: Ints) -> Ints:
+def counts_of(splits: DataSplits, embedding: Embedding, asked: Ints) -> Ints:
     """Return the votes [public rows, classes] of records for the nearest of the asked rows."""
-    assert splits.embedding is not None
     labels = splits.private.y
-    home = asked[nearest(splits.embedding.private, splits.embedding.public[asked])]
+    home = asked[nearest(embedding.private, embedding.public[asked])]
     counts = np.zeros((len(splits.public), splits.classes), np.int64)
     np.add.at(counts, (home, labels), labels != UNKNOWN)
     return counts

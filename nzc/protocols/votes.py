@@ -58,7 +58,7 @@ class Voting(Protocol):
         if counts is None:
             return Released(labels)
         rows = session.rows
-        places = data.splits.places
+        places = data.places
         mixed = 0.0
         if places is None:  # how likely each class has the largest count
             noise = session.mechanism.noise
@@ -122,10 +122,6 @@ class Votes(Voting):
 
     teachers: Teachers
 
-    @property
-    def needs_places(self) -> bool:  # type: ignore[override]
-        return self.teachers.needs_places
-
     def adjacency(self, labels_only: bool = False) -> Adjacency:
         return self.teachers.adjacency(labels_only)
 
@@ -168,5 +164,4 @@ class Votes(Voting):
         """Return the splits with the rows to label, for teachers that label no others."""
         if not self.teachers.labels_asked_only:
             return data.splits
-        rows = data.choose(session)
-        return replace(data.splits, asked=rows, coins=session.coins(rows))
+        return replace(data.splits, asked=data.choose(session))

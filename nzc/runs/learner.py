@@ -83,9 +83,10 @@ class Learner:
         if student.folds > 1:
             data = clean_labels(data, student.folds, seed, learn)
             sources.append(f"{data.labeled.sum():,} kept by cross-validation")
-        if student.spread and splits.places is not None:
+        places = self.data.places
+        if student.spread and places is not None:
             if data.soft is None:
-                data = spread_labels(data, splits.places, student.spread)
+                data = spread_labels(data, places, student.spread)
             sources.append(f"spread to {data.labeled.sum():,} rows")
 
         if self.fits == len(self.run.session.promise.rounds):

@@ -5,7 +5,7 @@ shards → fits     `ensemble.py`: networks, by `engine.py`, which trains each a
                   all as one network (`stacked.py`); `sklearn.py`: classifiers in processes
 fits → votes      predictions stay in the store, and `sharded.py` counts them
 
-Without fits, records vote themselves (`neighbours.py`), or a file has the votes (`votes.py`).
+Without fits, a file has the votes (`votes.py`).
 `base.py` is the interface; what becomes of the votes says nzc/protocols/votes.py.
 """
 

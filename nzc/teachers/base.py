@@ -2,7 +2,7 @@
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import ClassVar, Literal, get_args
+from typing import Literal, get_args
 
 import numpy as np
 
@@ -98,11 +98,9 @@ class Task:
 class Teachers(ABC):
     """What every kind of teachers implements. Without a dataset, `splits` are empty.
 
-    needs_places       whether they learn in the public representation
     labels_asked_only  whether the asked rows must be known before training: no others get labels
     """
 
-    needs_places: ClassVar[bool] = False
     labels_asked_only: bool = False
 
     def adjacency(self, labels_only: bool = False) -> Adjacency:

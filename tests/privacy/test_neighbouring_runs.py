@@ -35,7 +35,6 @@ from nzc.accounting import Cost
 from nzc.accounting.exact_noise import ExactGenerator, ExactNoise
 from nzc.accounting.rdp import ORDERS
 from nzc.accounting.sanitised import SanitisedPlan
-from nzc.data import DataSplits
 from nzc.data.hashing import keys_of
 from nzc.data.splits import by_share
 from nzc.mechanisms import UNIT, NoisyArgmax, NoisySums, OwnCells, OwnLabels
@@ -45,7 +44,6 @@ from nzc.protocols.dp_sgd import DPSGD, STEPS, gradients
 from nzc.runs import learner
 from nzc.runs.result import RunResult
 from nzc.students import StudentData
-from nzc.teachers.neighbours import Neighbours
 
 pytestmark = pytest.mark.usefixtures("usual_umask")
 CLASSES = ("no", "yes", "may be")
@@ -236,12 +234,6 @@ KINDS = {
          "aggregator.sigma1=0.5", "delta=0.5"],
         NAMED, {"label": 2, "name": NEW[_private(NEW, ".png")][0]},
     ),
-    "Private-kNN": Kind(
-        *IN_NPZ,
-        [*NPZ[:3], "teachers=neighbours", "teachers.count=3", "teachers.sampling=0.2",
-         "representation=spectral", "student=linear", "queries=4", *COMMON],
-        "4", NEW_CLASS,
-    ),
     "table": Kind(*IN_TABLES, _tables(), [*TABLE, *LINEAR], NAMED, NEW_CLASS),
     "cells of labels": Kind(
         *IN_NPZ, [*CELLS, "dataset.unit=label"], "4",
@@ -359,11 +351,6 @@ def _watch(patch: MonkeyPatch, now: Trace, first: Trace | None) -> None:
         now.releases.append(Release(learner, at))
         return original(learner, x, y, groups, *rest)
 
-    @spy(Neighbours, "train")
-    def _(original: Any, teachers: Neighbours, splits: DataSplits, *rest: Any) -> Any:
-        assert splits.coins is now.drawn[8, 0][0], "samples that are no secret"
-        return original(teachers, splits, *rest)
-
     @spy(learner, "StudentData")
     def _(original: Any, *arguments: Any) -> StudentData:
         parts = [part.tobytes() if isinstance(part, np.ndarray) else part for part in arguments]
@@ -404,8 +391,6 @@ def _told(release: Release, other: Release) -> np.ndarray:
         up = np.log(ORDERS / (2 * ORDERS - 1)) + (ORDERS - 1) * shift
         down = np.log((ORDERS - 1) / (2 * ORDERS - 1)) - ORDERS * shift
         return np.tile((np.logaddexp(up, down) / (ORDERS - 1)).sum(axis=(0, 1)), (2, 1))
-    if adjacency.probability < 1:
-        return np.zeros((2, 1))
     return sum(_worst(release, query, row) for query, row in enumerate(release.private))
 
 

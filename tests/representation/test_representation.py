@@ -13,7 +13,7 @@ from pytest import CaptureFixture, approx, raises
 from sklearn.datasets import make_circles
 from sklearn.neighbors import KNeighborsClassifier
 
-from nzc.data import DataSplits, Split, Units
+from nzc.data import DataSplits, Split
 from nzc.data.augment import Affine
 from nzc.mechanisms import ABSTAIN
 from nzc.protocols.query_selection import QuerySelection
@@ -21,7 +21,6 @@ from nzc.representation.spectral import CLEAR, Spectral, clarity
 from nzc.storage.predictions import PredictionStore
 from nzc.students import StudentData
 from nzc.students.labels import spread_labels
-from nzc.teachers.neighbours import Neighbours
 from nzc.validation import InputError
 
 
@@ -124,12 +123,6 @@ def test_a_space_without_clusters_is_known_beforehand(
 
 
 def test_settings_that_do_not_suit_the_rows_are_refused() -> None:
-    splits = _rings(90, 40)
-    with raises(InputError, match=r"^_target_=Neighbours: .*groups"):
-        Neighbours(count=30, sampling=0.5).check(replace(splits, units=Units(np.arange(90) // 2)))
-    for count, sampling in ((46, 0.5), (1, 0.0)):
-        with raises(InputError):
-            Neighbours(count=count, sampling=sampling).check(splits)
     with raises(InputError, match=r"^representation\.dimensions=400: "):
         replace(SPECTRAL, dimensions=400).check(_rings().public.x)
 

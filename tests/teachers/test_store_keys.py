@@ -15,7 +15,7 @@ from pytest import MonkeyPatch
 from pytorch_lightning import Callback
 from sklearn.tree import DecisionTreeClassifier
 
-from nzc.data import DataSplits, Embedding, Split
+from nzc.data import DataSplits, Split
 from nzc.data.augment import Affine
 from nzc.representation.spectral import Spectral
 from nzc.storage.fingerprint import describe, source_digest
@@ -61,7 +61,7 @@ def _splits(classes: int = 3) -> DataSplits:
     x = np.random.default_rng(0).normal(size=(90, 4)).astype(np.float32)
     y = np.arange(90) % 3
     parts = [Split(x[rows], y[rows]) for rows in np.split(np.arange(90), [40, 70])]
-    return DataSplits(*parts, classes=classes, embedding=Embedding(x[:40], x[40:70]))
+    return DataSplits(*parts, classes=classes)
 
 
 def _key(kind: ShardedTeachers, splits: DataSplits, trainer: TrainerSettings = QUIET) -> str:
