@@ -711,7 +711,7 @@ def _moments(text: pd.Series, format: str | None) -> pd.Series:
         text = text.str.replace(r"([.,]\d{6})\d+$", r"\1", regex=True)
     elif not re.search(r"%[HIMScXs]", format):
         parts = text.str.extract(_DATE_AND_TIME)
-        seconds = 3600 * parts[1].fillna("0:00").map(_hours)
+        seconds = 3600 * parts[1].fillna("0:00").map(_hours).astype(float)  # also of no rows
         text = parts[0].mask(~(seconds < 86_400))
     time = np.floor(seconds.fillna(0) + 1e-6).astype("timedelta64[s]")
     return _read_alone(text, format) + time
