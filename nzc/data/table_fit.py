@@ -170,17 +170,19 @@ class PublicColumn:
                 f"type {kinds}"
             )
             raise _Unused("its values can be read in two ways")
+        if 2 * wrong > self.rows.sum():
+            return self._category()
+        reading = readings[0]
+        if reading == Number(self.name):  # without marks
+            _check_no_names(reading.read(self.values)[:, 0])
         if not wrong:
-            return self._measure(readings[0])
-        nearly = 2 * wrong <= self.rows.sum()
-        if nearly:
-            reading = readings[0]
-            self.doubts.append(
-                f"{reading.complaint(wrong, len(self.values))}, in the public file: "
-                f"type {_typed(self.name, reading.typed)} to take such values as missing, "
-                f"or {_typed(self.name, Category.kind)}"
-            )
-        return self._category(nearly)
+            return self._measure(reading)
+        self.doubts.append(
+            f"{reading.complaint(wrong, len(self.values))}, in the public file: "
+            f"type {_typed(self.name, reading.typed)} to take such values as missing, "
+            f"or {_typed(self.name, Category.kind)}"
+        )
+        return self._category(nearly=True)
 
     def guess(self) -> tuple[Sequence[Measured], int]:
         """Return the readings that fit the most rows, and differ; and how many rows do not fit."""
@@ -220,8 +222,6 @@ class PublicColumn:
             self.doubts.append(f"{error}, in the public file; they count as missing")
             measures = reading.measured(self.values, max(1, len(self.values) / 2))
         numbers = measures[:, 0]
-        if reading == Number(self.name) and not self.given:  # without marks
-            _check_no_names(numbers)
         varying = np.fmin.reduce(measures) < np.fmax.reduce(measures)
         if not varying.any():
             raise _Unused("one value only")
