@@ -211,7 +211,7 @@ def from_pydantic(error: Any, prefix: str) -> InputError:
     key = ".".join(map(str, (prefix, *first["loc"]))).lstrip(".")
     value = first["input"]
     context = first.get("ctx", {})
-    if isinstance(context.get("error"), InputError):  # of nzc.settings
+    if isinstance(context.get("error"), InputError):  # of nzc.ranges
         return InputError(key, value, context["error"].allowed)
     if first["type"] == "literal_error":
         return InputError(key, value, among(re.findall(r"'(.+?)'", context["expected"]), value))

@@ -19,8 +19,8 @@ from hydra.types import RunMode
 from omegaconf import MISSING, DictConfig, OmegaConf
 
 from nzc.app.overrides import GROUPS, check_overrides, refuse_sweeps, telling, typed_values
+from nzc.ranges import AboveOne, Between0And1, Count, Positive, checked, word
 from nzc.saying import say
-from nzc.settings import AboveOne, Between0And1, Count, Positive, checked, word
 from nzc.validation import InputError, Tree, whole
 
 _PACKAGE = Path(__file__).parents[1]

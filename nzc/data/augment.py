@@ -7,7 +7,7 @@ from dataclasses import astuple, dataclass
 from typing import TYPE_CHECKING, ClassVar
 
 from nzc.data.images import is_image
-from nzc.settings import BelowOne, NotNegative
+from nzc.ranges import BelowOne, NotNegative
 
 if TYPE_CHECKING:
     from torch import Generator, Tensor

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from nzc.data.splits import Dataset, DataSplits, Split
-from nzc.settings import Count, CountOrZero
+from nzc.ranges import Count, CountOrZero
 
 
 @dataclass(frozen=True)

@@ -28,8 +28,8 @@ from nzc.data.splits import (
     check_names,
     to_drop,
 )
+from nzc.ranges import BelowOne, Count, CountOrZero, checked
 from nzc.saying import say
-from nzc.settings import BelowOne, Count, CountOrZero, checked
 from nzc.storage.files import digest_of
 from nzc.streams import Stream
 from nzc.types import AnyArray, Ints, Shape

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import numpy as np
 
-from nzc.settings import checked
+from nzc.ranges import checked
 from nzc.types import AnyArray, Shape
 from nzc.validation import InputError
 

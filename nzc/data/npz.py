@@ -23,8 +23,8 @@ from nzc.data.splits import (
     to_drop,
 )
 from nzc.data.standardizer import CUT, LIMIT, Standardizer
+from nzc.ranges import BelowOne, Between0And1, CountOrZero, TwoOrMore
 from nzc.saying import say
-from nzc.settings import BelowOne, Between0And1, CountOrZero, TwoOrMore
 from nzc.types import AnyArray, Ints
 from nzc.validation import Tree
 

@@ -37,8 +37,8 @@ from nzc.data.table_encoder import (
     written,
 )
 from nzc.data.table_fit import FORMAT, KINDS, fit_encoder, no_records
+from nzc.ranges import CountOrZero, TwoOrMore
 from nzc.saying import say
-from nzc.settings import CountOrZero, TwoOrMore
 from nzc.storage.files import digest_of
 from nzc.types import AnyArray, Bools, Ints
 from nzc.validation import InputError, Tree, did_you_mean, meant, shortened

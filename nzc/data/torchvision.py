@@ -7,7 +7,7 @@ import numpy as np
 
 from nzc.data.images import channels_first
 from nzc.data.splits import Dataset, DataSplits, Split
-from nzc.settings import Count
+from nzc.ranges import Count
 from nzc.types import AnyArray, Ints
 from nzc.validation import in_a_line
 

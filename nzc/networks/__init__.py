@@ -6,7 +6,7 @@ from importlib import import_module
 from inspect import signature
 from typing import TYPE_CHECKING, Annotated, Any
 
-from nzc.settings import checked
+from nzc.ranges import checked
 from nzc.types import AnyArray, Shape
 from nzc.validation import InputError, in_a_line, one_of
 

@@ -19,7 +19,7 @@ from nzc.privacy.session import Session
 from nzc.protocols.base import Data
 from nzc.protocols.smoothing import NoisyTotals, expected_records, nearest
 from nzc.protocols.votes import Voting
-from nzc.settings import Count, CountOrZero
+from nzc.ranges import Count, CountOrZero
 from nzc.streams import Stream
 from nzc.teachers import VoteHistograms
 from nzc.teachers.base import Task

@@ -13,8 +13,8 @@ from torch.utils.data import DataLoader
 from nzc import networks
 from nzc.data.images import is_image
 from nzc.networks import as_input
+from nzc.ranges import Count, CountOrZero, Positive, TwoOrMore
 from nzc.representation import Encoder, Placement
-from nzc.settings import Count, CountOrZero, Positive, TwoOrMore
 from nzc.training.batches import epochs
 from nzc.training.optimizer import OptimizerSettings, each_step
 from nzc.training.trainer import TrainerSettings

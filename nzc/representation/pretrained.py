@@ -13,8 +13,8 @@ from torch.nn import functional as F
 
 from nzc.data.images import is_image
 from nzc.networks import outputs
+from nzc.ranges import Count
 from nzc.representation import Encoder, Placement
-from nzc.settings import Count
 from nzc.storage.files import digest_of
 from nzc.training.trainer import TrainerSettings
 from nzc.types import AnyArray

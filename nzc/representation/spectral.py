@@ -14,9 +14,9 @@ from torch.nn import functional as F
 from nzc.data import DataSplits, Embedding
 from nzc.data.images import is_image
 from nzc.networks import as_input
+from nzc.ranges import Count, CountOrZero, NotNegative, Share, TwoOrMore
 from nzc.representation import Encoder, Placement, Representation
 from nzc.saying import say
-from nzc.settings import Count, CountOrZero, NotNegative, Share, TwoOrMore
 from nzc.storage.predictions import PredictionStore
 from nzc.training.trainer import TrainerSettings
 from nzc.types import AnyArray, Floats

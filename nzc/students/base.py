@@ -8,7 +8,7 @@ import numpy as np
 
 from nzc import networks
 from nzc.mechanisms import ABSTAIN
-from nzc.settings import Count, Share, checked
+from nzc.ranges import Count, Share, checked
 from nzc.training.trainer import TrainerSettings
 from nzc.types import AnyArray, Bools, CurveLog, Floats, Ints, Shape
 from nzc.validation import InputError

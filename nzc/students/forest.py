@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.utils.rnn import pad_sequence
 
-from nzc.settings import Count
+from nzc.ranges import Count
 from nzc.students.sklearn import LEAST, SklearnStudent, features
 from nzc.types import AnyArray, Floats, Ints
 

@@ -11,7 +11,7 @@ from torch.nn import functional as F
 from torch.optim.lr_scheduler import LambdaLR, LRScheduler
 
 from nzc.networks import as_input, gan
-from nzc.settings import NotNegative, Positive, TwoOrMore
+from nzc.ranges import NotNegative, Positive, TwoOrMore
 from nzc.students.base import StudentData
 from nzc.students.network import NetworkStudent, StudentModule, without_statistics
 from nzc.validation import InputError

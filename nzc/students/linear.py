@@ -6,7 +6,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from nzc.settings import Positive
+from nzc.ranges import Positive
 from nzc.students.sklearn import LEAST, SklearnStudent, features
 from nzc.types import AnyArray, Floats, Ints
 

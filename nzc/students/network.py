@@ -21,7 +21,7 @@ from torch.optim.lr_scheduler import LRScheduler
 from nzc import networks
 from nzc.data.augment import draws_anywhere
 from nzc.networks import as_input
-from nzc.settings import BelowOne, Count, CountOrZero, NotNegative
+from nzc.ranges import BelowOne, Count, CountOrZero, NotNegative
 from nzc.students.base import FittedStudent, Student, StudentData
 from nzc.students.moving_average import MovingAverage
 from nzc.training.batches import Stretches, epochs

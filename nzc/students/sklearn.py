@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from nzc.networks import as_input
-from nzc.settings import NotNegative
+from nzc.ranges import NotNegative
 from nzc.students.base import FittedStudent, Student, StudentData
 from nzc.training.trainer import TrainerSettings
 from nzc.types import AnyArray, CurveLog, Floats, Ints

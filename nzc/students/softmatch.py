@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from nzc.data.augment import draws_anywhere
-from nzc.settings import BelowOne, Count, NotNegative, Positive
+from nzc.ranges import BelowOne, Count, NotNegative, Positive
 from nzc.students.base import StudentData
 from nzc.students.moving_average import MovingAverage
 from nzc.students.network import NetworkStudent, StudentModule

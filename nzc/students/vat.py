@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from nzc.settings import Count, NotNegative, Positive
+from nzc.ranges import Count, NotNegative, Positive
 from nzc.students.network import NetworkStudent, StudentModule, without_statistics
 
 _Function = Callable[[Tensor], Tensor]

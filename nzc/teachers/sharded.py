@@ -12,7 +12,7 @@ from nzc.data import DataSplits
 from nzc.data.hashing import draw_by_key
 from nzc.mechanisms import count_votes
 from nzc.networks import Network
-from nzc.settings import Count, CountOrZero
+from nzc.ranges import Count, CountOrZero
 from nzc.storage.fingerprint import describe, source_digest
 from nzc.storage.predictions import PredictionStore, load, save
 from nzc.streams import Stream

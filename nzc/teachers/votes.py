@@ -10,7 +10,7 @@ from nzc.data import DataSplits
 from nzc.data.rows import load_array
 from nzc.mechanisms import Abstentions, Adjacency
 from nzc.mechanisms.votes import as_votes
-from nzc.settings import Count
+from nzc.ranges import Count
 from nzc.storage.predictions import PredictionStore
 from nzc.teachers.base import Task, Teachers
 from nzc.training.trainer import TrainerSettings

@@ -9,7 +9,7 @@ from nzc.tracking.record import (
     tracked,
     unsent,
 )
-from nzc.tracking.settings import MLflow, restored
+from nzc.tracking.tracker import MLflow, restored
 
 # MLflow would send usage data of private work.
 os.environ.setdefault("MLFLOW_DISABLE_TELEMETRY", "true")

@@ -19,7 +19,7 @@ from filelock import BaseFileLock, FileLock
 from nzc.runs.layout import LEARNING_CURVES, LOCK, RECORD
 from nzc.saying import say
 from nzc.storage.files import write_private
-from nzc.tracking.settings import MLflow
+from nzc.tracking.tracker import MLflow
 from nzc.validation import InputError, Tree, in_a_line, masked
 
 #: A run that takes fewer seconds is sent at its end only: importing MLflow would slow it down.

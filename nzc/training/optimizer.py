@@ -9,7 +9,7 @@ from functools import partial
 from inspect import signature
 from typing import TYPE_CHECKING, Any
 
-from nzc.settings import NotNegative, Positive
+from nzc.ranges import NotNegative, Positive
 from nzc.training.trial import trial
 
 if TYPE_CHECKING:

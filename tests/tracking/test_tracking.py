@@ -34,7 +34,7 @@ from nzc.runs import outputs, pipeline
 from nzc.runs.layout import short_name
 from nzc.tracking import record, tracked, unsent
 from nzc.tracking.mlflow import create_database
-from nzc.tracking.settings import USUAL_URI
+from nzc.tracking.tracker import USUAL_URI
 
 FILE = [*VOTES, "teachers.path=votes.npy", "tracking=mlflow"]
 
