@@ -386,7 +386,7 @@ def student_kinds(size: Size) -> list[NetworkStudent]:
         return {
             **usual,
             "batch_size": max(2, labeled // size.rows),
-            "unlabelled": max(2, pool // size.rows),
+            "unlabeled": max(2, pool // size.rows),
         }
 
     strong = Strong(
@@ -400,7 +400,7 @@ def student_kinds(size: Size) -> list[NetworkStudent]:
     )
     own: dict[str, Any] = {"strong": strong, "weight": 1.0, "momentum": 0.99, "width": 2.0}
     return [
-        Supervised(network="conv_large", **rows(64, 0) | {"unlabelled": 0}),
+        Supervised(network="conv_large", **rows(64, 0) | {"unlabeled": 0}),
         GANSSL(
             network="gan_conv", lr_generator=1e-3, entropy=0.0, consistency=0.0, **rows(100, 100)
         ),
@@ -456,7 +456,7 @@ def students(size: Size) -> Iterator[Figure]:
         "bf16-mixed, compile": {"precision": "bf16-mixed", "compile": True},
     }
     for config in student_kinds(size):
-        rows = f"{config.batch_size} + {config.unlabelled} rows"
+        rows = f"{config.batch_size} + {config.unlabeled} rows"
         for way, options in ways.items():
 
             def rate() -> float:
@@ -511,7 +511,7 @@ def overhead(size: Size) -> Iterator[Figure]:
     network.EVALUATIONS = 1
     data = public(1, 8, 200)
     for config in student_kinds(SMALL):
-        own = replace(config, network=tiny, batch_size=8, unlabelled=min(8, config.unlabelled))
+        own = replace(config, network=tiny, batch_size=8, unlabeled=min(8, config.unlabeled))
 
         def cost() -> float:
             return 1e3 * a_step(own, data, 10 * size.steps, time.process_time, accelerator="cpu")

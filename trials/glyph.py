@@ -85,14 +85,14 @@ class Source:
     fields       [font and symbol, 1, CELL, CELL] distance fields, in the order of SYMBOLS
     choices      [symbols] number of fields of each
     frequencies  [symbols]
-    mislabelled  share of wrong labels, each equally probable
+    mislabeled  share of wrong labels, each equally probable
     key          hash of seed and role
     """
 
     fields: AnyArray
     choices: Ints
     frequencies: Floats
-    mislabelled: float
+    mislabeled: float
     key: np.uint64
 
     def draw(self, items: Ints) -> tuple[AnyArray, AnyArray]:
@@ -111,14 +111,14 @@ class Source:
         first = np.cumsum(self.choices) - self.choices
         field = first[symbol] + (numbers[1] * self.choices[symbol]).astype(np.int64)
         other = (symbol + 1 + (numbers[3] * (classes - 1)).astype(np.int64)) % classes
-        label = np.where(numbers[2] < self.mislabelled, other, symbol)
+        label = np.where(numbers[2] < self.mislabeled, other, symbol)
 
         images = _render(self.fields[field], numbers[4:], words[:, _NUMBERS:].view(np.uint8))
         return images, label.astype(np.uint8)
 
 
 def source_of(
-    role: str, seed: int, public_fonts: float, imbalance: float, mislabelled: float
+    role: str, seed: int, public_fonts: float, imbalance: float, mislabeled: float
 ) -> Source:
     """Return what the items of a role are drawn from. The arguments are those of the command."""
     fonts = fonts_of(role, seed, public_fonts)
@@ -134,7 +134,7 @@ def source_of(
         fields=np.stack(fields)[:, None],
         choices=np.array(choices),
         frequencies=rng.permutation(ladder / ladder.sum()),
-        mislabelled=mislabelled if role == "private" else 0.0,
+        mislabeled=mislabeled if role == "private" else 0.0,
         key=splitmix64(splitmix64(np.array([seed], np.uint64)) + np.uint64(SPLITS.index(role)))[0],
     )
 
@@ -294,10 +294,10 @@ def main() -> None:
         help="frequency of the most frequent symbol over that of the rarest",
     )
     parser.add_argument(
-        "--mislabelled", type=share, default=0.1, help="share of private rows with a wrong label"
+        "--mislabeled", type=share, default=0.1, help="share of private rows with a wrong label"
     )
     chosen = parser.parse_args()
-    settings = (chosen.seed, chosen.public_fonts, chosen.imbalance, chosen.mislabelled)
+    settings = (chosen.seed, chosen.public_fonts, chosen.imbalance, chosen.mislabeled)
     try:
         sources = {role: source_of(role, *settings) for role in SPLITS}
     except ValueError as error:

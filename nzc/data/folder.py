@@ -111,16 +111,16 @@ class Folder(Dataset):
     def check(self) -> int | None:
         _ = self._classes  # InputError: a folder is wrong
         if isinstance(self.public, str):
-            return len(self._unlabelled(self.public))
+            return len(self._unlabeled(self.public))
         return None
 
     def load(self) -> DataSplits:
-        files = self._labelled("path")
+        files = self._labeled("path")
         file_rows: Ints | None = None
         if isinstance(self.public, str):
-            public = self._unlabelled(self.public)
+            public = self._unlabeled(self.public)
             if self.test is not None:
-                test = self._labelled("test")
+                test = self._labeled("test")
                 private = self._without(files, public + test)
             else:
                 place = draw_by_key(_keys(files), self.seed, Stream.SPLITS) / 2.0**64
@@ -176,7 +176,7 @@ class Folder(Dataset):
         others = [Path(folder).resolve() for folder in given if isinstance(folder, str)]
         return [path for path in _listed(root) if path.is_dir() and path.resolve() not in others]
 
-    def _labelled(self, key: Literal["path", "test"]) -> Images:
+    def _labeled(self, key: Literal["path", "test"]) -> Images:
         """Return the images of all classes, by file name.
 
         InputError: a folder is no class, or has folders.
@@ -196,7 +196,7 @@ class Folder(Dataset):
             raise self.refused(key, f"{wanted}; there are none")
         return sorted(files, key=lambda file: (file.path.name, file.label))
 
-    def _unlabelled(self, public: str) -> Images:
+    def _unlabeled(self, public: str) -> Images:
         """Return the images in the folder `public` and in folders below it, by their path."""
         files = []
         for name in glob("**", root_dir=public, recursive=True):

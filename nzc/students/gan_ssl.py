@@ -28,7 +28,7 @@ class GANSSL(NetworkStudent):
     learning rate is constant for the first half of the steps and then falls linearly to 0.
     """
 
-    unlabelled: TwoOrMore  # the generator's batch normalisation needs two
+    unlabeled: TwoOrMore  # the generator's batch normalisation needs two
     lr_generator: Positive
     entropy: NotNegative
     consistency: NotNegative
@@ -46,8 +46,8 @@ class GANSSL(NetworkStudent):
         logits = head(real)
         log_q = logits.log_softmax(1)
         return {
-            "labelled": student.labeled_loss(head(again(x)), y),
-            "unlabelled": unlabeled_loss(logits, head(generated)),
+            "labeled": student.labeled_loss(head(again(x)), y),
+            "unlabeled": unlabeled_loss(logits, head(generated)),
             "entropy": self.entropy * -(log_q.exp() * log_q).sum(1).mean(),
             "consistency": self.consistency * F.kl_div(log_q, p, reduction="batchmean"),
             "generator": feature_matching(real, generated),

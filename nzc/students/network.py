@@ -58,7 +58,7 @@ class NetworkStudent(OptimizerSettings, Student):
     label_noise_rate: BelowOne
     labeled_loss_decay: BelowOne
     augment: Callable[..., Any] | None = None
-    unlabelled: CountOrZero = 0
+    unlabeled: CountOrZero = 0
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -71,11 +71,11 @@ class NetworkStudent(OptimizerSettings, Student):
     def check(self, shape: Shape, classes: int, trainer: TrainerSettings) -> None:
         trainer.check()
         with within("student"):
-            networks.require_fit(self.network, shape, classes, unlabeled=self.unlabelled > 0)
+            networks.require_fit(self.network, shape, classes, unlabeled=self.unlabeled > 0)
             try:
                 self._try_step(shape, classes, batch_size=2)  # which costs little
             except InputError:  # losses of one's own may need more rows
-                self._try_step(shape, classes, batch_size=max(self.batch_size, self.unlabelled))
+                self._try_step(shape, classes, batch_size=max(self.batch_size, self.unlabeled))
 
     def _try_step(self, shape: Shape, classes: int, batch_size: int) -> None:
         """Take a step on made-up rows, in batches of `batch_size` at most.
@@ -83,7 +83,7 @@ class NetworkStudent(OptimizerSettings, Student):
         InputError: the student cannot.
         """
         labeled = torch.arange(min(batch_size, self.batch_size)) % 2
-        pool = torch.arange(min(batch_size, self.unlabelled)) % 2
+        pool = torch.arange(min(batch_size, self.unlabeled)) % 2
         made_up = StudentData(np.zeros((2, *shape), np.float32), np.arange(2), classes)
         student = self.student(made_up, seed=0)
         step = torch.enable_grad()(partial(student.set_gradients, labeled, pool, 0.0))
@@ -135,7 +135,7 @@ class NetworkStudent(OptimizerSettings, Student):
 
         x  [rows, ...] labeled rows, augmented, with labels y [rows] or class probabilities y [rows,
            classes]
-        u  [unlabelled, ...] rows of the pool, not augmented
+        u  [unlabeled, ...] rows of the pool, not augmented
         """
 
 
@@ -143,7 +143,7 @@ class StudentModule(LightningModule):
     """A network that learns from `data`.
 
     Lightning's batch is a step: numbers of labeled rows [batch_size], and of rows of the pool
-    [unlabelled]. Its epoch is a stretch of `period` steps, of which the first is a point of the
+    [unlabeled]. Its epoch is a stretch of `period` steps, of which the first is a point of the
     learning curves. All row numbers are on the device before the first step, and no step waits for
     the device. `rng` draws on the CPU, `draws` on the device that the student learns on.
 
@@ -173,7 +173,7 @@ class StudentModule(LightningModule):
 
         # The network, and the exponential moving average of its weights, if there is one.
         self.network = self.built(
-            networks.build, config.network, data.x.shape[1:], data.classes, config.unlabelled > 0
+            networks.build, config.network, data.x.shape[1:], data.classes, config.unlabeled > 0
         )
         self.averaged: nn.Module | None = None
         if config.average:
@@ -228,7 +228,7 @@ class StudentModule(LightningModule):
             drawn = epochs(len(self.labeled), labeled, self.rng)
         else:
             drawn = torch.multinomial(self.weights, labeled, True, generator=self.rng)
-        pool = epochs(len(self.x), steps * self.config.unlabelled, self.rng)
+        pool = epochs(len(self.x), steps * self.config.unlabeled, self.rng)
         of_steps = [rows.view(steps, -1).to(self.device) for rows in (self.labeled[drawn], pool)]
         return Stretches(list(zip(*of_steps, strict=True)), self.period, self)
 

@@ -26,7 +26,7 @@ class SoftMatch(NetworkStudent):
     the labeled loss presumes wrong labels, and decays to 0 once pseudo-labels are right.
     """
 
-    unlabelled: Count
+    unlabeled: Count
     strong: Callable[..., Any]
     weight: NotNegative
     momentum: BelowOne
@@ -51,7 +51,7 @@ class SoftMatch(NetworkStudent):
         labeled, pool = logits.split([len(x), len(u)])
         losses = F.cross_entropy(pool, labels, reduction="none")
         return {
-            "labelled": student.labeled_loss(labeled, y),
+            "labeled": student.labeled_loss(labeled, y),
             "pool": self.weight * (weights * losses).mean(),
         }
 

@@ -12,4 +12,4 @@ class Supervised(NetworkStudent):
     """Learns from labeled rows only, as in the experiments of the NZC papers."""
 
     def losses(self, student: StudentModule, x: Tensor, y: Tensor, u: Tensor) -> dict[str, Tensor]:
-        return {"labelled": student.labeled_loss(student.network(x), y)}
+        return {"labeled": student.labeled_loss(student.network(x), y)}

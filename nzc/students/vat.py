@@ -22,7 +22,7 @@ class VAT(NetworkStudent):
     """Learns from labels, and to predict confidently and smoothly around every row of the pool.
 
     The loss is the labeled cross-entropy + alpha · LDS + entropy · H. Both are means over
-    `unlabelled` pool rows u:
+    `unlabeled` pool rows u:
 
         LDS  KL(p(·|u) ‖ p(·|v + r)), p(·|u) held fixed; v is u, or another draw of its augmentation
         H    the entropy of p(·|u); its weight grows linearly over the fit, or all rows would get
@@ -33,7 +33,7 @@ class VAT(NetworkStudent):
     a step use the same dropout, or p would change without any r.
     """
 
-    unlabelled: Count
+    unlabeled: Count
     alpha: NotNegative
     entropy: NotNegative
     radius: Positive
@@ -53,7 +53,7 @@ class VAT(NetworkStudent):
         network = partial(with_seed, without_statistics(student.network), seed)
         r = self.radius * direction(network, v, log_p.detach(), start, self.xi, self.power)
         return {
-            "labelled": student.labeled_loss(network(x), y),
+            "labeled": student.labeled_loss(network(x), y),
             "virtual_adversarial": self.alpha * divergence(network, v + r, log_p.detach()).mean(),
             "entropy": self.entropy * student.progress * -(log_p.exp() * log_p).sum(1).mean(),
         }
