@@ -33,6 +33,8 @@ from omegaconf import OmegaConf
 from pytest import CaptureFixture, MonkeyPatch, TempPathFactory
 
 from nzc.app.main import main
+from nzc.data import DataSplits
+from nzc.data.digits import Digits
 from nzc.privacy import randomness, run_ledger
 from nzc.tracking import mlflow
 
@@ -47,8 +49,7 @@ STUDENT = [*TEACHERS[2:], "student.steps=60"]
 SMALL = [*TEACHERS, "student.steps=60"]
 VOTES = ["teachers=votes", "dataset=none", "student=none", "trainer.progress=false"]
 FILE = [*VOTES, "teachers.path=votes.npy"]
-
-
+TRACKED = [*FILE, "tracking=mlflow"]
 parametrize = pytest.mark.parametrize
 
 
@@ -71,7 +72,7 @@ class Ran(NamedTuple):
         return self.results[-1]
 
 
-Nzc = Callable[..., Ran]
+RunNzc = Callable[..., Ran]
 Command = Callable[..., tuple[int, str, str]]
 
 
@@ -153,7 +154,7 @@ def here(tmp_path: Path, monkeypatch: MonkeyPatch) -> Path:
 
 
 @pytest.fixture
-def nzc(here: Path, monkeypatch: MonkeyPatch, command: Command, database: Path) -> Nzc:
+def run_nzc(here: Path, monkeypatch: MonkeyPatch, command: Command, database: Path) -> RunNzc:
     """Run `nzc ARGUMENTS` in an empty folder, silent, untracked and without figures unless said.
 
     It must end with exit code `code`.
@@ -198,6 +199,12 @@ def one_thread() -> Iterator[None]:
 def hydra_value(words: str) -> Any:
     """What Hydra reads where one types KEY=VALUE into a shell, of the first of these words."""
     return OverridesParser.create().parse_override(shlex.split(words)[0]).value()
+
+
+def write(path: Path | str, text: str) -> None:
+    """Write a file, and its folder where there is none."""
+    Path(path).parent.mkdir(parents=True, exist_ok=True)
+    Path(path).write_text(text)
 
 
 def newest_folder(ran: Ran) -> Path:
@@ -245,6 +252,12 @@ def nowhere() -> str:
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         return f"http://127.0.0.1:{free.getsockname()[1]}"
+
+
+@pytest.fixture(scope="session")
+def splits() -> DataSplits:
+    """A few digits, 120 of them private."""
+    return Digits(0, 120, 30).load()
 
 
 @pytest.fixture

@@ -2,11 +2,12 @@
 of their class.
 """
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
-from nzc.data.augment import Strong
+from nzc.data.augment import Affine, Strong
 from nzc.mechanisms import ABSTAIN
 from nzc.representation.contrastive import Contrastive
 from nzc.representation.spectral import Spectral
@@ -35,7 +36,7 @@ COMMON = {
     "labeled_loss_decay": 0,
 }
 GAN = GANSSL(
-    **COMMON | {"network": "gan_mlp"}, unlabelled=8, lr_generator=0.01, entropy=0, consistency=0
+    **COMMON | {"network": "gan_mlp"}, unlabeled=8, lr_generator=0.01, entropy=0, consistency=0
 )
 STRONG = Strong(None, stretch=1, contrast=0, brightness=0, cutout=0, mask=0.3, noise=0.1)
 LEARNED = Contrastive(
@@ -52,6 +53,8 @@ SPECTRAL = Spectral(encoder=None, neighbours=5, dimensions=6, power=8)
 ENSEMBLE = Ensemble(
     count=3, network="mlp", epochs=3, batch_size=16, lr=0.01, weight_decay=0.01, seed=3
 )
+#: Five teachers, in two epochs.
+FIVE = replace(ENSEMBLE, count=5, epochs=2, augment=Affine(rotate=10))
 
 
 def clouds(

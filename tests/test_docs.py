@@ -9,11 +9,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from conftest import VOTES, Nzc, parametrize
+from conftest import VOTES, RunNzc, parametrize, write
 from hydra.core.override_parser.overrides_parser import OverridesParser
 from pytest import MonkeyPatch
 
-import nzc as library
+import nzc
 from nzc.app.config import GROUPS, HOME, compose_run
 from nzc.app.keys import refuse_unknown_keys
 from nzc.app.library import Settings, as_overrides
@@ -37,8 +37,7 @@ def _blocks(page: Path) -> Iterator[tuple[str, str, str]]:
 def _write_files(page: Path) -> None:
     for _, title, content in _blocks(page):
         if title:
-            Path(title).parent.mkdir(parents=True, exist_ok=True)
-            Path(title).write_text(content)
+            write(title, content)
 
 
 def _commands(page: Path) -> Iterator[str]:
@@ -89,14 +88,14 @@ def test_the_code_runs(page: Path, tmp_path: Path, monkeypatch: MonkeyPatch) -> 
     np.save("votes.npy", votes)
     np.save("labels.npy", np.zeros(20, int))
     smaller = {
-        "run": partial(_of_votes, library.run),
-        "sweep": partial(_of_votes, library.sweep),
-        "calibrate": partial(library.calibrate, rough=True),
-        "audit": partial(library.audit, trials=200),
-        "Plan": partial(library.Plan, queries=(10, 20)),
+        "run": partial(_of_votes, nzc.run),
+        "sweep": partial(_of_votes, nzc.sweep),
+        "calibrate": partial(nzc.calibrate, rough=True),
+        "audit": partial(nzc.audit, trials=200),
+        "Plan": partial(nzc.Plan, queries=(10, 20)),
     }
     for name, function in smaller.items():
-        monkeypatch.setattr(library, name, function, raising=False)
+        monkeypatch.setattr(nzc, name, function, raising=False)
     namespace: dict[str, object] = {}
     for language, title, content in _blocks(page):
         if language == "python" and not title:
@@ -144,12 +143,12 @@ def _extensions() -> list[str]:
 
 
 @parametrize("line", _extensions())
-def test_every_extension_runs(nzc: Nzc, line: str) -> None:
+def test_every_extension_runs(run_nzc: RunNzc, line: str) -> None:
     _write_files(EXTENDING)
     if "lightgbm" in line:
         pytest.importorskip("lightgbm")
     words = shlex.split(line)[1:]
-    ran = nzc(*words, "trainer.progress=false", "trainer.accelerator=cpu", *_small(words))
+    ran = run_nzc(*words, "trainer.progress=false", "trainer.accelerator=cpu", *_small(words))
     assert ran.code == 0, ran.err
     assert ran.result["answered"]
 

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from conftest import TEACHERS, parametrize
+from conftest import TEACHERS, parametrize, write
 from conftest import VOTES as VOTES_FILE
 from hydra.core.config_store import ConfigStore
 from hydra.core.global_hydra import GlobalHydra
@@ -23,7 +23,7 @@ from hydra.core.override_parser.overrides_parser import OverridesParser
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from omegaconf.basecontainer import BaseContainer
-from pytest import CaptureFixture, approx, raises
+from pytest import CaptureFixture, raises
 
 import nzc
 from nzc.app.library import as_overrides
@@ -65,7 +65,6 @@ def version(name):
     return installed(name)
 metadata.version = version
 """
-
 #: Uses mechanisms, accounting and planning where only numpy, scipy and mpmath are installed. The
 #: standard library itself has modules of other names, such as _sysconfigdata__linux.
 LIBRARY = f"""{NOT_INSTALLED}
@@ -171,30 +170,6 @@ def test_every_public_name_exists_and_has_a_docstring() -> None:
     assert (Path(nzc.__file__).parent / "py.typed").is_file()
 
 
-def test_lists_are_votes_and_costs_add() -> None:
-    mechanism = nzc.LNMax(0.1)
-    once = mechanism.cost(VOTES.tolist(), [0, 0, 1])
-    of_arrays = mechanism.cost(VOTES, np.array([0, 0, 1]))
-    assert once.epsilon(1e-5).exact == of_arrays.epsilon(1e-5).exact
-    added = once + once
-    twice = mechanism.cost([*VOTES, *VOTES], [0, 0, 1] * 2)
-    # The second release may depend on the first.
-    assert added.epsilon(1e-5).exact > twice.epsilon(1e-5).exact
-    assert sum([once] * 3).epsilon(1e-5) == (3 * once).epsilon(1e-5) == (added + once).epsilon(1e-5)
-    found = once.delta(0.5)
-    for key in ("exact", "theorem", "data_independent"):
-        delta = getattr(found, key)
-        of_more, of_less = (getattr(once.epsilon(delta * by), key) for by in (1, 0.8))
-        assert of_more <= 0.5 < of_less
-
-
-@parametrize("build", [nzc.LNMax, nzc.Gumbel, nzc.PermuteAndFlip, nzc.Counts])
-def test_pure_noise_has_an_epsilon_at_a_delta_of_0(build: Any) -> None:
-    gamma = nzc.calibrate(build, 1, 0, np.int8(10))
-    assert gamma == approx(1 / 20)
-    assert build(gamma).promise(10, 10).delta(1).data_independent == 0
-
-
 @parametrize("number", [np.float16, np.int8, Fraction, np.array])
 def test_numbers_and_seeds_of_other_types_are_pythons_own(number: Any) -> None:
     mechanism = nzc.GNMax(number(8))
@@ -255,29 +230,6 @@ def test_wrong_labels_are_refused(labels: Any) -> None:
         nzc.GNMax(5).cost(VOTES, labels)
 
 
-class Known:
-    """A mechanism whose ε is known by hand; it jumps at a noise of 3, by the rough bound at 4."""
-
-    def __init__(self, noise: float) -> None:
-        self.scale = noise
-
-    def worst_case_epsilon(self, queries: int, delta: float, rough: bool = False) -> float:
-        if self.scale >= (4.0 if rough else 3.0):
-            return 0.0
-        return queries / self.scale
-
-
-@parametrize("rough", [False, True])
-@parametrize("build", [Known, lambda gamma: Known(1 / gamma)])
-def test_no_noise_that_is_found_costs_more_than_was_asked(build: Any, rough: bool) -> None:
-    """Nor less, but where the bound jumps: there the least noise that is enough is found."""
-    for epsilon in np.geomspace(0.1, 100, 12).tolist():
-        noise = nzc.calibrate(build, epsilon, 1e-5, 7, rough=rough)
-        found = build(noise)
-        assert found.worst_case_epsilon(7, 1e-5, rough) <= epsilon
-        assert found.scale == approx(min(7 / epsilon, 4.0 if rough else 3.0), rel=1e-3)
-
-
 def _state() -> list[object]:
     """Return global state that a run could change: of Hydra, OmegaConf and the process."""
     umask = os.umask(0)
@@ -303,8 +255,7 @@ def _own_aggregator(sigma: int) -> None:
     """Write an aggregator `mine` into the working directory."""
     code = f"import nzc\ndef aggregator():\n    return nzc.GNMax({sigma})\n"
     Path("from_python.py").write_text(code)
-    Path("conf/aggregator").mkdir(parents=True)
-    Path("conf/aggregator/mine.yaml").write_text("_target_: from_python.aggregator\n")
+    write("conf/aggregator/mine.yaml", "_target_: from_python.aggregator\n")
 
 
 def test_a_run_from_python_leaves_no_state_behind(here: Path) -> None:
@@ -331,7 +282,7 @@ def test_a_run_from_python_leaves_no_state_behind(here: Path) -> None:
     np.testing.assert_allclose(result.probabilities, probabilities, atol=1e-4)
 
 
-@pytest.mark.usefixtures("nzc")
+@pytest.mark.usefixtures("run_nzc")
 def test_a_sweep_from_python_is_that_of_the_command(
     histograms: Path, capfd: CaptureFixture[str]
 ) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from conftest import VOTES, Nzc, parametrize
+from conftest import VOTES, RunNzc, parametrize, write
 from pytest import MonkeyPatch, raises
 
 from nzc.app.config import HOME
@@ -97,7 +97,9 @@ def test_a_changed_digit_of_evidence_is_found(results: Any, file: str) -> None:
         list(results.differences())
 
 
-def test_a_sweep_leaves_its_evidence(results: Any, nzc: Nzc, monkeypatch: MonkeyPatch) -> None:
+def test_a_sweep_leaves_its_evidence(
+    results: Any, run_nzc: RunNzc, monkeypatch: MonkeyPatch
+) -> None:
     """Its table is made of the file; ε that are released again are equal, and others are found."""
     monkeypatch.setenv("NZC_DATA", str(Path.cwd()))
     monkeypatch.setattr(results, "_code_of", lambda commit: "then")
@@ -108,9 +110,8 @@ def test_a_sweep_leaves_its_evidence(results: Any, nzc: Nzc, monkeypatch: Monkey
     monkeypatch.setattr(results, "PAGES", [page])
     np.save("votes.npy", np.random.default_rng(0).multinomial(250, [0.4, 0.35, 0.25], 20))
     np.save("labels.npy", np.zeros(20, int))
-    Path("sweeps").mkdir()
-    Path("sweeps/mine.yaml").write_text(SWEEP)
-    ran = nzc("+sweeps=mine", "queries=20", "figures=true", *VOTES)
+    write("sweeps/mine.yaml", SWEEP)
+    ran = run_nzc("+sweeps=mine", "queries=20", "figures=true", *VOTES)
     (folder,) = ran.folder.glob("outputs/sweeps/*/*")
     for path in folder.glob("*/result.json"):
         result = json.loads(path.read_text())

@@ -74,7 +74,7 @@ def test_item_i_of_a_glyph_role_follows_from_seed_role_and_i(
         return Npz(path=str(tmp_path), seed=0, private=0.7, public=0.2).load()
 
     many = written("--private=3000", "--public=600")
-    right = written("--private=1500", "--public=700", "--mislabelled=0")
+    right = written("--private=1500", "--public=700", "--mislabeled=0")
     assert_array_equal(many.private.x[:1500], right.private.x[:])
     assert_array_equal(many.public.x, right.public.x[:600])
     assert_array_equal(many.public.y, right.public.y[:600])

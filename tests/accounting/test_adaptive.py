@@ -1,19 +1,15 @@
 """Bounds by induction over bits, labels and reports, against attacks by enumeration."""
 
-from functools import reduce
 from itertools import product
-from operator import add
 
 import numpy as np
 from brute import adaptive_delta, attacker
 from conftest import parametrize
 from scipy.special import ndtr
-from scipy.stats import binom
 
 import nzc
 from nzc.accounting import adaptive
 from nzc.accounting.kinds import Hint, Kind
-from nzc.mechanisms import Boost, ExponentialNoise, NoisyArgmax
 
 DELTA = 1e-5
 MOVE = np.array([1, -1, 0])
@@ -83,54 +79,6 @@ def test_the_bound_is_within_5_percent_of_an_adversary(sigma1, sigma, queries, d
 def test_what_shows_next_to_nothing_adds_next_to_nothing(cost):
     alone = nzc.GNMax(1).promise(5, 5).data_independent(DELTA)
     assert alone <= cost.data_independent(DELTA) <= alone * (1 + 1e-6)
-
-
-class Prior(Boost):
-    """Scores of a user's own, which are no whole counts."""
-
-    def scores(self, votes):
-        return super().scores(votes) + np.array([0.5, 0.0])
-
-
-def test_permute_and_flip_of_a_users_own_scores_is_not_priced_as_that_of_whole_counts():
-    """At votes (4, 5) and (5, 4), the labels of 10 queries: by enumeration of how many are 0."""
-    mechanism = NoisyArgmax(ExponentialNoise(3.0), Prior())
-    p, q = np.exp(mechanism.log_law(np.array([[4, 5], [5, 4]])))[:, 0]
-    counts = np.arange(11)
-    here, there = binom.pmf(counts, 10, p), binom.pmf(counts, 10, q)
-    stated = mechanism.promise(10, 10).data_independent(0.05)
-    assert np.maximum(there - np.exp(stated) * here, 0).sum() <= 0.05
-
-
-@parametrize(
-    ("most", "parts"),
-    [
-        (1.07, [(nzc.GNMax(2.25), 10)]),
-        (1.07, [(nzc.GNMax(0.7), 8)]),
-        (1.07, [(nzc.GNMax(40), 20)]),
-        (1.04, [(nzc.GNMax(240), 100)]),
-        (1.07, [(nzc.PermuteAndFlip(1), 30)]),
-        (1.05, [(nzc.LNMax(0.3), 20)]),
-        (1.1, [(nzc.LNMax(3), 20)]),  # three classes are worse than two
-        (1.07, [(nzc.GNMax(1.5), 8), (nzc.Gumbel(0.7), 8)]),
-        (1.07, [(nzc.LNMax(0.5), 10), (nzc.GNMax(20), 20)]),
-        (1.07, [(nzc.Gumbel(0.2), 5), (nzc.GNMax(2.25), 9), (nzc.PermuteAndFlip(0.7), 5)]),
-        (1.07, [(nzc.GNMax(22), 30), (nzc.Gumbel(1.68), 1)]),
-    ],
-    ids=repr,
-)
-def test_what_labels_of_one_or_several_kinds_cost_is_near_an_adversary(most, parts):
-    """Who asks two classes of whole counts, one kind after another."""
-    cost = reduce(add, (mechanism.promise(queries, queries) for mechanism, queries in parts))
-    stated = cost.data_independent(DELTA)
-    votes = np.array([[30 + gap, 30] for gap in range(-12, 13)])
-    labels = []
-    for mechanism, queries in parts:
-        here, there = (np.exp(mechanism.log_law(votes + move))[:, :2] for move in (0, MOVE[:2]))
-        fair = np.minimum(here, there).min(axis=1) > 1e-12
-        here, there = here[fair, 0], there[fair, 0]
-        labels += [[(here, there), (there, here)]] * queries
-    assert 1 <= stated / attacker([], labels, DELTA, stated) <= most
 
 
 def test_different_rounds_compose():

@@ -7,9 +7,16 @@ import brute
 import numpy as np
 import pytest
 from conftest import parametrize
+from dp_accounting.pld import privacy_loss_distribution as pld
 
 import nzc
 from nzc.accounting.rdp import to_epsilon
+from nzc.mechanisms import NoisyArgmax
+from nzc.mechanisms.presets import (
+    GNMax,
+    Gumbel,
+    LNMax,
+)
 
 
 def _epsilon(p: np.ndarray, q: np.ndarray, delta: float) -> float:
@@ -94,3 +101,27 @@ def test_composition_never_exceeds_renyi_accounting() -> None:
         found = cost.epsilon(1e-5)
         assert found.exact_lower <= found.exact <= to_epsilon(cost.rdp, 1e-5)[0] * (1 + 1e-12)
         assert found.exact < 1.015 * found.exact_lower
+
+
+def peer(mechanism: NoisyArgmax, *votes: list[int], queries: int) -> float:
+    """ε of labels of two classes at votes and at a neighbour; its grid rounds losses up."""
+    laws = [dict(enumerate(mechanism.log_law(np.array([row]))[0, :2])) for row in votes]
+    label = pld.from_two_probability_mass_functions(*laws, value_discretization_interval=1e-5)
+    return float(label.self_compose(queries).get_epsilon_for_delta(1e-5))
+
+
+@parametrize(
+    ("mechanism", "first", "second", "queries"),
+    [(LNMax(0.05), 140, 110, 20), (GNMax(40), 180, 70, 30), (Gumbel(0.05), 140, 110, 100)],
+)
+def test_exact_composition(mechanism: NoisyArgmax, first: int, second: int, queries: int) -> None:
+    """Of queries with equal votes, between their two neighbours: ε lies between nzc's bounds."""
+    votes = np.tile([first, second], (queries, 1))
+    epsilon = mechanism.cost(votes, np.zeros(queries, int)).epsilon(1e-5)
+    worst = max(
+        peer(mechanism, [first, second], [first + moved, second - moved], queries=queries)
+        for moved in (-1, 1)
+    )
+    assert epsilon.exact is not None
+    assert epsilon.exact_lower is not None
+    assert epsilon.exact_lower <= worst <= epsilon.exact < 1.02 * epsilon.exact_lower

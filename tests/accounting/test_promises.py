@@ -7,7 +7,6 @@ over settings drawn at random.
 import numpy as np
 from brute import excess, leak
 from conftest import parametrize
-from pytest import approx
 from scipy import stats
 
 import nzc
@@ -73,19 +72,3 @@ def adaptive() -> float:
 @parametrize("search", [folder, adaptive], ids=["folder", "adaptive"])
 def test_the_stated_delta_is_never_exceeded(search) -> None:
     assert search() <= 1
-
-
-@parametrize(
-    "first", [nzc.Confident(60, 40, 5), nzc.LNMax(0.2), nzc.Gumbel(0.2), nzc.Stable(60, 15)]
-)
-def test_the_price_of_queries_holds_however_many_the_first_mechanism_asks(
-    first: nzc.NoisyArgmax,
-) -> None:
-    mechanism = nzc.Interactive(60, 40, 20, 0.9, first=first)
-    stated = mechanism.worst_case_epsilon(30, 1e-5)
-    for asked in range(31):
-        cost = first.promise(asked, asked) + mechanism.promise(30 - asked, 30 - asked)
-        assert cost.data_independent(1e-5, rough=True) * (1 - 1e-3) <= stated
-    alike = nzc.Interactive(60, 40, 20, 0.9).worst_case_epsilon(30, 1e-5)
-    plain = nzc.Confident(60, 40, 20).worst_case_epsilon(30, 1e-5)
-    assert alike == approx(plain, rel=1e-9)

@@ -6,13 +6,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-from conftest import FILE, VOTES, Command, Nzc, hydra_value, parametrize
-from pytest import MonkeyPatch, raises
+from conftest import FILE, VOTES, Command, RunNzc, parametrize
+from pytest import MonkeyPatch
 
-from nzc.app.build import build
-from nzc.app.config import compose_run
-from nzc.app.errors import input_error
-from nzc.app.keys import refuse_unknown_keys
 from nzc.runs.layout import RESULT, STUDENT, STUDENT_INPUT
 
 #: Arguments, and how the line begins, if not with the last of them.
@@ -38,7 +34,7 @@ trainer.accelerator=foo | trainer={'accelerator': 'foo'
 dataset=none | student=supervised
 dataset=npz dataset.path=none.npz
 dataset=npz dataset.path=one_class.npz | dataset=npz
-teachers.count=3 dataset=npz dataset.path=unlabelled.npz aggregator=ground_truth
+teachers.count=3 dataset=npz dataset.path=unlabeled.npz aggregator=ground_truth
 dataset=folder dataset.path=store dataset.public=2
 paths.output=/proc/x
 tracking=mlflow tracking.uri=sqlite:///damaged | tracking.uri=sqlite:////
@@ -117,7 +113,7 @@ def _complains(ended: tuple[Any, ...], begins: str) -> None:
 
 
 @pytest.fixture
-def _files(nzc: Nzc, monkeypatch: MonkeyPatch) -> None:
+def _files(run_nzc: RunNzc, monkeypatch: MonkeyPatch) -> None:
     monkeypatch.syspath_prepend(".")
     monkeypatch.setattr("sys.dont_write_bytecode", True)
     for folder in ("damaged/.hydra", "conf/student", "store"):
@@ -134,7 +130,7 @@ def _files(nzc: Nzc, monkeypatch: MonkeyPatch) -> None:
     x = np.random.default_rng(0).random((60, 8))
     y = np.arange(60) % 3
     role = np.repeat(["private", "public", "test"], 20)
-    np.savez("unlabelled.npz", x=x, y=np.where(role == "public", -1, y), role=role)
+    np.savez("unlabeled.npz", x=x, y=np.where(role == "public", -1, y), role=role)
     np.savez("one_class.npz", x=x, y=np.where(role == "private", 1, y), role=role)
     for whole, kind in (("votes.npy", "npy"), ("one_class.npz", "npz")):
         Path(f"cut.{kind}").write_bytes(Path(whole).read_bytes()[:-99])
@@ -145,86 +141,13 @@ def _files(nzc: Nzc, monkeypatch: MonkeyPatch) -> None:
 
 @pytest.mark.usefixtures("_files")
 @parametrize("line", WRONG.strip().splitlines())
-def test_one_line_and_nothing_left(nzc: Nzc, command: Command, line: str) -> None:
+def test_one_line_and_nothing_left(run_nzc: RunNzc, command: Command, line: str) -> None:
     before = set(Path().rglob("*"))
     words, _, begins = line.partition(" | ")
     for short, words_meant in SHORT.items():
         words = words.replace(short, words_meant)
     arguments = words.split()
     is_subcommand = arguments[0] in ("plan", "predict", "report")
-    ended = command(*arguments) if is_subcommand else nzc(*arguments, code=2)
+    ended = command(*arguments) if is_subcommand else run_nzc(*arguments, code=2)
     _complains(ended, begins or arguments[-1])
     assert set(Path().rglob("*")) == before
-
-
-@parametrize(
-    ("name", "words"),
-    [("it's p (1)=1#.csv", []), ("[1] pü.csv", ["--multirun", "seed=1,2"])],
-)
-def test_a_file_name_that_hydra_cannot_read_is_answered_with_what_to_type(
-    nzc: Nzc, name: str, words: list[str]
-) -> None:
-    Path(name).touch()
-    err = nzc(*words, "dataset=table", f"dataset.private={name}", code=2).err
-    assert err.startswith(f"nzc: dataset.private={name}: ")
-    typed = err.partition(" type ")[2].partition("; ")[0]
-    assert hydra_value(typed) == name
-
-
-#: Overrides, the last of which is refused, and what the line says of its key.
-REFUSED = """
-recipe=near_zero teachers.count=50 | teachers=cells, which recipe=near_zero chose | ensemble
-teachers=cells teachers.count=5 | teachers=cells, which you chose | sklearn or votes has it
-recipe=near_zero dataset=adult student.steps=5 | student=none, which recipe=near_zero_sums chose
-aggregator.sigma1=3 | aggregator=gnmax, the default | confident, interactive or stable has it
-student=none student.alpha=5 | student=none, which you chose | student=heir or vat has it
-+sweeps=published_mnist student.alpha=5 | student=softmatch, which sweeps=published_mnist chose
-aggregator=lnmax aggregator.gama=5 | gamma
-+aggregator.threshold=3 | sigma | confident, interactive or stable has threshold
-epsilon=1 | budget.epsilon
-sigma=3 | aggregator.sigma
-recipe=near_zero count=50 | teachers.count (with teachers=ensemble, forest,
-kind=KMNIST | dataset.kind (with dataset= | torchvision)
-threshold=3 | aggregator.threshold (with aggregator=confident | student.threshold
-"""
-
-
-@parametrize("line", REFUSED.strip().splitlines())
-def test_a_refused_key_names_its_cause(line: str, here: Path) -> None:
-    """Who chose the option that lacks it, and which have it, also in the working directory."""
-    Path("conf/student").mkdir(parents=True)
-    Path("conf/student/heir.yaml").write_text("defaults: [vat, _self_]")
-    words, *says = line.split(" | ")
-    overrides = words.split()
-    with raises(Exception) as caught:
-        cfg = compose_run(overrides)
-        refuse_unknown_keys(cfg)
-        build(cfg, "aggregator")
-    wrong = input_error(caught.value, overrides)
-    assert wrong is not None and f"{wrong.key}={wrong.value}" == overrides[-1].lstrip("+")
-    assert all(text in wrong.allowed for text in says) and len(str(wrong)) < 500
-
-
-#: What stands in a sweep file, and how the line begins.
-SLIPS = """
-sweep: {rows: [{name: a, sett: [seed=1]}]} | sweep.rows.0.sett=['seed=1']
-sweep: [ | while parsing
-ROW student=supervisd | student=supervisd
-FIGURE b, x: seed | sweep.figures.1=
-FIGURE b, x: seed, y: acuracy | sweep.figures.b=acuracy
-FIGURE b, x: budget.epsilon, y: accuracy | sweep.figures.b=budget.epsilon
-FIGURE b, curve: gap | sweep.figures.1=
-"""
-
-
-@parametrize("line", SLIPS.strip().splitlines())
-def test_sweep_files_with_a_slip(nzc: Nzc, line: str) -> None:
-    text, _, begins = line.partition(" | ")
-    kind, _, slip = text.partition(" ")
-    if kind == "ROW":
-        text = f"sweep: {{rows: [{{name: a, set: [{slip}]}}]}}"
-    elif kind == "FIGURE":
-        text = f"sweep: {{figures: [{{name: a, curve: asked}}, {{name: {slip}}}]}}"
-    Path("sweeps").mkdir()
-    Path("sweeps/mine.yaml").write_text(f"# @package _global_\n{text}")
-    _complains(nzc("--multirun", "+sweeps=mine", code=2), begins)

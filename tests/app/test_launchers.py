@@ -14,7 +14,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from conftest import FILE, TEACHERS, Nzc, nowhere, parametrize, tracked_runs
+from conftest import FILE, TEACHERS, RunNzc, nowhere, parametrize, tracked_runs
 from hydra.core.plugins import Plugins
 from hydra.plugins.launcher import Launcher
 from mlflow import MlflowClient
@@ -29,12 +29,12 @@ RUN = [*NZC, *TEACHERS, "student=none"]
 
 @parametrize("launcher", PLUGINS)
 def test_a_preset_builds_its_launcher_or_says_what_to_install(
-    nzc: Nzc, histograms: Path, launcher: str
+    run_nzc: RunNzc, histograms: Path, launcher: str
 ) -> None:
     plugin = PLUGINS[launcher]
     if importlib.util.find_spec(f"hydra_plugins.hydra_{plugin}_launcher") is None:
         words = [*FILE, f"hydra/launcher={launcher}", "seed=0,1"]
-        err = nzc("--multirun", *words, code=2).err
+        err = run_nzc("--multirun", *words, code=2).err
         assert err.count("\n") == 1 and f'pip install "nzc[{plugin}]"' in err
         return
     cfg = compose_run([f"hydra/launcher={launcher}"])

@@ -7,12 +7,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from conftest import Nzc, parametrize
+from conftest import RunNzc, parametrize
 from numpy.random import default_rng
-from numpy.testing import assert_array_equal
 from pytest import CaptureFixture, raises
 
-from nzc.data import DataSplits, Units
+from nzc.data import Units
 from nzc.data.npz import Npz
 from nzc.data.rows import FileRows
 from nzc.validation import InputError
@@ -78,76 +77,6 @@ def test_arrays_that_are_not_there(npz: Npz, tmp_path: Path) -> None:
         replace(npz, path=str(tmp_path)).load()
 
 
-BYTES = default_rng(2).integers(0, 256, (60, 9, 8, 4), dtype=np.uint8)
-BYTES[20:22] = [[[[0]]], [[[255]]]]  # public rows have black and white
-GREY, RGB = BYTES[..., 0], BYTES[..., :3]
-SHARE, LAST = np.float32(RGB / 255), (0, 3, 1, 2)
-
-
-def _images(npz: Npz, x: np.ndarray, **keys: object) -> DataSplits:
-    np.savez(npz.path, x=x, y=Y, role=SPLIT)
-    return replace(npz, **keys).load()
-
-
-@parametrize(
-    ("x", "levels", "expected"),
-    [
-        (SHARE, None, RGB),
-        (SHARE.transpose(LAST).astype(">f4"), None, RGB),
-        (GREY > 99, None, np.where(GREY > 99, 255, 0)),
-        (SHARE * 2 - 1, [-1, 1], RGB),
-        (GREY.astype(np.uint16) + 1000, [1000, 1255], GREY),
-    ],
-)
-def test_images_of_other_numbers_are_those_of_bytes(
-    npz: Npz, x: np.ndarray, levels: list[float] | None, expected: np.ndarray
-) -> None:
-    splits = _images(npz, x, range=levels)
-    in_bytes = _images(npz, expected.astype(np.uint8))
-    assert splits.digest == in_bytes.digest  # the same teachers, and the same people in the ledger
-
-
-def test_a_value_out_of_range_is_clipped_alone(npz: Npz) -> None:
-    """Public rows decide how x is read, so a private value changes nothing but itself."""
-    changed = SHARE.copy()
-    changed[0, 3, 4, 1] = 1.5
-    before = _images(npz, SHARE)
-    after = _images(npz, changed)
-    expected = before.private.x.copy()
-    expected[0, 1, 3, 4] = 255
-    assert_array_equal(after.private.x, expected)
-    assert_array_equal(after.public.x, before.public.x)
-
-
-def test_what_is_no_image_although_it_has_the_shape_of_one_says_what_to_type(
-    npz: Npz, capsys: CaptureFixture[str]
-) -> None:
-    changed = SHARE.copy()
-    changed[20, 3, 4, 1] = 1.5  # a public value
-    splits = _images(npz, changed)
-    assert splits.private.x.dtype == np.float32
-    [line] = capsys.readouterr().err.splitlines()
-    assert "dataset.range=" in line and splits.warnings == (line.removeprefix("nzc: "),)
-    changed[20, 3, 4, 1] = 99
-    assert "far from all others" in _images(npz, changed).warnings[-1]
-    assert _images(npz, changed, range=[0, 1.5]).private.x.dtype == np.uint8
-
-
-@parametrize(
-    ("shape", "expected"),
-    [
-        ((8, 8), (1, 8, 8)),
-        ((3, 8, 8), (3, 8, 8)),
-        ((3, 8, 3), (3, 8, 3)),
-        ((1, 9, 4), (1, 9, 4)),
-    ],
-)
-def test_channels_are_first_or_last(
-    npz: Npz, shape: tuple[int, ...], expected: tuple[int, ...]
-) -> None:
-    assert _images(npz, np.zeros((60, *shape), np.uint8)).private.x.shape[1:] == expected
-
-
 @parametrize(
     "x",
     [
@@ -193,13 +122,13 @@ def test_the_unit_changes_shards_not_splits(npz: Npz, capsys: CaptureFixture[str
     assert replace(npz, unit="record").read().digest == npz.load().digest
 
 
-def test_without_private_rows_votes_are_taken_by_row_of_the_file(nzc: Nzc) -> None:
+def test_without_private_rows_votes_are_taken_by_row_of_the_file(run_nzc: RunNzc) -> None:
     np.savez("f.npz", **ROWS, group=np.arange(300) // 3)
     np.save("votes.npy", 1 + 7 * np.eye(3, dtype=int)[ROWS["y"]])
     with_votes = ["teachers=votes", "teachers.path=votes.npy", "dataset=npz", "dataset.path=f.npz"]
     none = ["dataset.public=0.8", "dataset.private=0", "student=none"]
-    ran = nzc(*with_votes, *none, "aggregator=plurality")
+    ran = run_nzc(*with_votes, *none, "aggregator=plurality")
     assert ran.result["label_accuracy"] == 1
     assert (ran.result["data"]["private"], ran.result["queries"]) == (0, 240)
-    refused = nzc("dataset=npz", "dataset.path=f.npz", *none, code=2)
+    refused = run_nzc("dataset=npz", "dataset.path=f.npz", *none, code=2)
     assert "teachers=votes needs none" in refused.err

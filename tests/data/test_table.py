@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-from conftest import Command, Nzc, hydra_value, parametrize
+from conftest import Command, RunNzc, hydra_value, parametrize
 from numpy.random import default_rng
 from numpy.testing import assert_allclose, assert_array_equal
 from pytest import CaptureFixture, MonkeyPatch, TempPathFactory, approx, raises
@@ -628,7 +628,7 @@ def test_what_is_wrong_is_said_in_one_line(
 
 
 def test_from_files_to_a_published_student_that_runs_without_nzc(
-    nzc: Nzc,
+    run_nzc: RunNzc,
     files: Path,
     command: Command,
     monkeypatch: MonkeyPatch,
@@ -637,7 +637,7 @@ def test_from_files_to_a_published_student_that_runs_without_nzc(
     for seed, name in enumerate(FILES_OF_SPLITS):
         table = pd.read_csv(name)
         table.assign(note=_notes(len(table), seed)).to_csv(name, index=False)
-    ran = nzc(
+    ran = run_nzc(
         "teachers=logistic", "teachers.records=10", "teachers.parallel=1", "queries=20",
         "query_choice=random", "aggregator.sigma=5", "student=linear", "student.balance=0.5",
         "dataset=table", "dataset.private=visits.csv", "dataset.public=new.csv",

@@ -25,7 +25,7 @@ import brute
 import numpy as np
 import pandas as pd
 import pytest
-from conftest import Command, Nzc, contents, mlflow_client, parametrize, tracked_runs
+from conftest import Command, RunNzc, contents, mlflow_client, parametrize, tracked_runs
 from numpy.testing import assert_allclose
 from PIL import Image
 from pytest import MonkeyPatch
@@ -429,7 +429,7 @@ Run = Callable[..., dict[str, bytes]]
 
 
 @pytest.fixture
-def run(nzc: Nzc, command: Command, monkeypatch: MonkeyPatch) -> Run:
+def run(run_nzc: RunNzc, command: Command, monkeypatch: MonkeyPatch) -> Run:
     """Run on data and publish: what is printed, published and sent, by name; or the line that
     refuses it.
     """
@@ -457,7 +457,7 @@ def run(nzc: Nzc, command: Command, monkeypatch: MonkeyPatch) -> Run:
         with MonkeyPatch.context() as patch:
             if now is not None:
                 _watch(patch, now, first)
-            ran = nzc(*kind.settings, *settings, code=code)
+            ran = run_nzc(*kind.settings, *settings, code=code)
         if code:
             return {"refused": ran.err.encode()}
         published = {}

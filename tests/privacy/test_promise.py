@@ -18,13 +18,13 @@ from typing import Any, NamedTuple
 import numpy as np
 import pytest
 from brute import leak
-from conftest import FILE, Nzc
+from conftest import FILE, RunNzc
 from hypothesis import HealthCheck, Phase, assume, example, given, settings
 from hypothesis import strategies as st
 from pytest import MonkeyPatch, approx
 from sessions import ask_first, ledger_of, policy_of
 
-import nzc as library
+import nzc
 from nzc.mechanisms import ABSTAIN, Adjacency, GaussianNoise, LaplaceNoise, NoisyArgmax, OwnCells
 from nzc.mechanisms import ThresholdScreen as Threshold
 from nzc.privacy.promise import Promise
@@ -185,24 +185,22 @@ THRESHOLDS = st.sampled_from([2.0, 7.0, 30.0])
 SENSITIVITIES = st.sampled_from(["constant", "global", "local", "smooth"])
 LABELS = st.one_of(st.builds(GaussianNoise, SCALES), st.builds(LaplaceNoise, GAMMAS))
 MECHANISMS = st.one_of(
-    st.builds(library.GNMax, st.sampled_from([0.7, 2.0])),  # others take seconds
-    st.builds(library.LNMax, GAMMAS),
-    st.builds(library.Gumbel, GAMMAS),
-    st.builds(library.PermuteAndFlip, GAMMAS),
-    st.builds(library.NZC, st.just(2.0), GAMMAS, SENSITIVITIES),
-    st.builds(library.NZCGaussian, st.just(2.0), SCALES, SENSITIVITIES),
-    st.builds(library.Plurality),
-    st.builds(library.Confident, THRESHOLDS, SCALES, SCALES),
-    st.builds(library.Interactive, THRESHOLDS, SCALES, SCALES, st.just(0.9)),
-    st.builds(library.Stable, THRESHOLDS, SCALES),
+    st.builds(nzc.GNMax, st.sampled_from([0.7, 2.0])),  # others take seconds
+    st.builds(nzc.LNMax, GAMMAS),
+    st.builds(nzc.Gumbel, GAMMAS),
+    st.builds(nzc.PermuteAndFlip, GAMMAS),
+    st.builds(nzc.NZC, st.just(2.0), GAMMAS, SENSITIVITIES),
+    st.builds(nzc.NZCGaussian, st.just(2.0), SCALES, SENSITIVITIES),
+    st.builds(nzc.Plurality),
+    st.builds(nzc.Confident, THRESHOLDS, SCALES, SCALES),
+    st.builds(nzc.Interactive, THRESHOLDS, SCALES, SCALES, st.just(0.9)),
+    st.builds(nzc.Stable, THRESHOLDS, SCALES),
     st.builds(NoisyArgmax, LABELS, screen=st.builds(Threshold, THRESHOLDS, SCALES)),
 )
 SHARES = st.lists(st.sampled_from([0.05, 0.5, 0.95]), min_size=POOL, max_size=POOL)
 COUNTS = st.lists(st.integers(0, TEACHERS), min_size=POOL, max_size=POOL)
-
-
 BUDGETS = [None, None, 1.0, 5.0, 25.0]
-_DEAR_FIRST = library.Interactive(0.0, 6.0, 6.0, 0.9, first=library.Confident(2.0, 2.0, 0.7))
+_DEAR_FIRST = nzc.Interactive(0.0, 6.0, 6.0, 0.9, first=nzc.Confident(2.0, 2.0, 0.7))
 
 
 @st.composite
@@ -257,10 +255,10 @@ def test_none_of_many_sessions_releases_more_than_it_promises(run: Run) -> None:
 
 
 def test_a_broken_promise_fails_before_anything_is_written(
-    nzc: Nzc, histograms: Path, monkeypatch: MonkeyPatch
+    run_nzc: RunNzc, histograms: Path, monkeypatch: MonkeyPatch
 ) -> None:
     monkeypatch.setattr(Promise, "epsilon", 0.1)
-    ran = nzc(*FILE, code=1)
+    ran = run_nzc(*FILE, code=1)
     assert ran.err.splitlines()[-1].startswith("nzc: RuntimeError: these labels cost up to ε = ")
     assert "Traceback" not in ran.err
     assert not [*ran.folder.rglob("result.json"), *ran.folder.rglob("labels.csv")]

@@ -5,11 +5,11 @@ from typing import Any
 import numpy as np
 import pytest
 from brute import leak
-from conftest import SMALL, Nzc, parametrize
+from conftest import FILE, SMALL, RunNzc, parametrize
 from numpy.random import default_rng
 from numpy.testing import assert_allclose, assert_array_equal
 from pytest import approx, raises
-from sessions import ask_first, ledger_of, policy_of
+from sessions import CLASSES, POOL, ask_first, ledger_of, policy_of, probabilities
 
 import nzc
 from nzc.accounting.epsilon import BOUNDS
@@ -28,14 +28,7 @@ from nzc.privacy.promise import Policy, Promise
 from nzc.privacy.session import Session
 from nzc.validation import InputError
 
-POOL, CLASSES = 60, 4
 pytestmark = pytest.mark.usefixtures("here")  # each test has a ledger of its own
-
-
-def _probabilities(seed: int = 0) -> np.ndarray:
-    return default_rng(seed).dirichlet(np.full(CLASSES, 0.5), size=POOL)
-
-
 GAUSSIAN = NoisyArgmax(GaussianNoise(20))
 DIGITS = ["dataset.private=300", "dataset.public=100"]
 
@@ -222,7 +215,7 @@ def test_noise_of_sums_is_paid_or_nothing_leaves() -> None:
 
 def test_rounds_of_two_mechanisms_add_up() -> None:
     """Two routes: the sum of the rounds, and each round's own mechanism by itself."""
-    probs = _probabilities()
+    probs = probabilities()
     one, two = _ask_all(policy_of(INTERACTIVE), [4, 6], probs).rounds
     orders = np.array([2.0, 8.0, 40.0])
     votes = _votes()
@@ -262,7 +255,7 @@ def test_a_budget_holds_over_all_rounds_and_refused_queries_have_no_label(
     noise: GaussianNoise | LaplaceNoise, screen: ThresholdScreen | None
 ) -> None:
     """Three rounds get as many labels as one round of all queries, and what the budget refuses
-    stays unlabelled.
+    stays unlabeled.
     """
     mechanism = NoisyArgmax(noise, screen=screen)
     half = mechanism.worst_case_epsilon(POOL // 2, 1e-5)
@@ -279,9 +272,9 @@ def test_a_budget_holds_over_all_rounds_and_refused_queries_have_no_label(
         assert_array_equal(session.labels[session.rows], labels)
 
 
-def test_interactive_end_to_end(nzc: Nzc) -> None:
+def test_interactive_end_to_end(run_nzc: RunNzc) -> None:
     # Few queries are answered, and the student is sure of some of the others.
-    ran = nzc(
+    ran = run_nzc(
         *DIGITS, *SMALL, "aggregator=interactive", "aggregator.threshold=5", "aggregator.sigma1=3",
         "aggregator.sigma=3", "aggregator.confidence=0.3", "queries=60",
     )  # fmt: skip
@@ -292,4 +285,17 @@ def test_interactive_end_to_end(nzc: Nzc) -> None:
     assert max(costs) < result["epsilon"]["exact"] < sum(costs)
     assert 0 < result["reinforced"] <= 60 - result["answered"]
     curves = next(ran.folder.glob("outputs/*/*/student.csv")).read_text()
-    assert "Student of round 1/loss_labelled,0," in curves and "Student/loss_labelled,0," in curves
+    assert "Student of round 1/loss_labeled,0," in curves and "Student/loss_labeled,0," in curves
+
+
+def test_a_budget_is_never_passed(run_nzc: RunNzc) -> None:
+    noise = ["aggregator.threshold=40", "aggregator.sigma1=20", "aggregator.sigma=20"]
+    aggregator = ["aggregator=confident", *noise]
+    whole = run_nzc(*FILE, *aggregator).result
+    assert whole["refused"] == 0
+    budget = whole["epsilon"]["data_independent"] / 2
+    ran = run_nzc(*FILE, *aggregator, f"budget.epsilon={budget}")
+    assert 0 < ran.result["refused"] < 40
+    assert ran.result["epsilon"]["data_independent"] <= budget
+    assert ran.result["queries"] == 40
+    assert "not asked" in ran.out

@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 import torch
 from brute import gaussian_leak
-from conftest import Command, Nzc, newest_folder, parametrize, tracked_runs
+from conftest import Command, RunNzc, newest_folder, parametrize, tracked_runs
 from few_labels import clouds
 from numpy.random import default_rng
 from pytest import approx
@@ -74,7 +74,7 @@ def test_a_row_that_has_no_finite_place_has_no_features() -> None:
     assert features.norm(dim=1).tolist() == approx([0.5, 0.5, 1.25**0.5])
 
 
-def test_a_baseline_has_the_same_promise(nzc: Nzc) -> None:
+def test_a_baseline_has_the_same_promise(run_nzc: RunNzc) -> None:
     """Data, unit and ε are those of the run with labels.
 
     The ledger is charged.
@@ -83,8 +83,8 @@ def test_a_baseline_has_the_same_promise(nzc: Nzc) -> None:
     np.savez("table.npz", x=data.x, y=y, group=default_rng(0).permutation(1500) // 2)
     given = ["dataset=npz", "dataset.path=table.npz", "budget.epsilon=1", "recipe=near_zero"]
     given += [*QUICK, "student=linear"]
-    nzc(*given, "baseline=false")
-    ran = nzc(*given, "tracking=mlflow")
+    run_nzc(*given, "baseline=false")
+    ran = run_nzc(*given, "tracking=mlflow")
     first, second = ran.results
     for key in ("dataset", "data", "delta", "unit", "grouped_by", "seed"):
         assert first[key] == second[key]
@@ -108,7 +108,7 @@ MLP = ["dataset.network=mlp", "representation.encoder.steps=5", "representation.
     ("side", "representation"), [pytest.param(16, MLP, marks=pytest.mark.slow), (8, FLATTEN)]
 )
 def test_the_model_of_a_representation_is_exported_whole(
-    nzc: Nzc, command: Command, side: int, representation: list[str]
+    run_nzc: RunNzc, command: Command, side: int, representation: list[str]
 ) -> None:
     """From images of the user's file to the same probabilities: by encoder, by diffusion map."""
     data, y = clouds(400, 0, 2, (1, side, side))
@@ -116,7 +116,7 @@ def test_the_model_of_a_representation_is_exported_whole(
     role = np.repeat(["private", "public", "test"], [240, 120, 40])
     np.savez("rows.npz", x=x, y=y, role=role)
     given = ["recipe=near_zero", "dataset=npz", "dataset.path=rows.npz", "dataset.classes=2"]
-    ran = nzc(*given, "budget.epsilon=20", *QUICK, *representation)
+    ran = run_nzc(*given, "budget.epsilon=20", *QUICK, *representation)
     assert ran.result["accuracy"] > 0.7
     folder = newest_folder(ran)
     np.save("public.npy", x[role == "public"])
@@ -131,7 +131,7 @@ def test_the_model_of_a_representation_is_exported_whole(
 @parametrize(
     "given", [["aggregator=plurality"], ["teachers=votes", "teachers.path=votes.npy", "queries=9"]]
 )
-def test_a_baseline_needs_records_and_a_finite_epsilon(nzc: Nzc, given: list[str]) -> None:
+def test_a_baseline_needs_records_and_a_finite_epsilon(run_nzc: RunNzc, given: list[str]) -> None:
     np.save("votes.npy", np.tile([3, 4, 5, 0, 0, 0, 0, 0, 0, 0], (30, 1)))
-    ran = nzc(*given, *QUICK, code=2)
+    ran = run_nzc(*given, *QUICK, code=2)
     assert ran.err.startswith("nzc: baseline=true:") and not ran.results

@@ -5,8 +5,6 @@ from conftest import parametrize
 from numpy.random import default_rng
 from pytest import approx
 
-from nzc.mechanisms import Counts
-from nzc.planning.expected import expected_in_cells, rows_to_ask
 from nzc.protocols.smoothing import NoisyTotals, expected_records, smooth
 
 
@@ -77,22 +75,6 @@ def test_smoothing_labels_more_rows_right_than_each_cell_alone_and_surer_rows_mo
         shares.append((alone.mean(), right.mean(), right[:200].mean()))
     alone, smoothed, surer = np.mean(shares, axis=0)
     assert smoothed > alone + 0.1 and surer > smoothed + 0.02
-
-
-@parametrize("noise_std", [1e-3, 10.0, 1e9])
-def test_rows_are_between_one_and_a_quarter_of_the_public_rows(noise_std: float) -> None:
-    for public in (1, 40, 4_000):
-        assert 1 <= rows_to_ask(60_000, 10, public, noise_std) <= max(public / 4, 1)
-    assert rows_to_ask(60_000, 10, 40_000, 1e9) == 10
-
-
-def test_right_labels_are_expected_by_the_law_of_the_noise() -> None:
-    mechanism = Counts(gamma=0.05)
-    noise = default_rng(0).laplace(scale=20, size=(200_000, 4))
-    right = np.mean((np.array([60.0, 20, 20, 20]) + noise).argmax(axis=1) == 0)
-    assert expected_in_cells(mechanism, 1_200, 4, 10, 0.5) == (1, approx(right, abs=0.005))
-    assert expected_in_cells(mechanism, 10**6, 10, 10) == (1, approx(1))
-    assert expected_in_cells(mechanism, 1, 10, 1_000) == (1, approx(0.1, abs=0.01))
 
 
 @parametrize("classes", [2, 10])

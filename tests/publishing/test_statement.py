@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
-from conftest import FILE, TEACHERS, Nzc, newest_folder, parametrize
+from conftest import FILE, TEACHERS, RunNzc, newest_folder, parametrize
 from few_labels import clouds
 
 from nzc.app.publish import publish_run
@@ -61,10 +61,10 @@ def _files(folder: Path) -> None:
 
 
 @parametrize("kind", KINDS)
-def test_the_statement_is_of_what_ran(nzc: Nzc, tmp_path: Path, kind: str) -> None:
+def test_the_statement_is_of_what_ran(run_nzc: RunNzc, tmp_path: Path, kind: str) -> None:
     _files(tmp_path)
     settings, values = KINDS[kind]
-    ran = nzc(*settings, "dataset.name=clinic")
+    ran = run_nzc(*settings, "dataset.name=clinic")
     result = ran.result
     facts = dict(zip(("unit", "grouped_by", "moved_votes"), values, strict=True))
     in_cells = kind in ("labels", "cells of groups")

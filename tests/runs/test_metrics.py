@@ -4,7 +4,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
-from conftest import SMALL, Nzc, newest_folder, parametrize, tracked_runs
+from conftest import SMALL, RunNzc, newest_folder, parametrize, tracked_runs
 from pytest import approx
 from sklearn.metrics import (
     average_precision_score,
@@ -14,7 +14,6 @@ from sklearn.metrics import (
 )
 
 from nzc.app.job import _objective
-from nzc.runs.advice import about_accuracy, about_labels, about_recall
 from nzc.runs.metrics import Metrics
 from nzc.runs.result import RunResult, tracked_figures
 
@@ -53,41 +52,7 @@ def test_what_is_not_known_is_none_and_not_zero() -> None:
     assert Metrics.of(np.full((2, 2), np.nan), np.array([0, 1]), PATIENTS).auc is None
 
 
-@parametrize(
-    ("labels", "learned", "word"),
-    [
-        ([0, 0, 0, 0, -1], [0, 0, 0, 0, -1], "(ill)"),
-        ([0, 1, 1, -1, -1], [0, 1, 1, -1, -1], "3 labels"),
-        ([0, 1, 1, -1, -1], [0, 1, 1, 0, 1], None),  # the labels were spread
-    ],
-)
-def test_labels_that_are_missing_are_warned_of(
-    labels: list[int], learned: list[int], word: str | None
-) -> None:
-    lines = about_labels(np.array(labels), np.array(learned), PATIENTS)
-    assert len(lines) == (word is not None) and all(word in line for line in lines if word)
-
-
-@parametrize(
-    ("predicted", "words"),
-    [
-        ([1] * 10, ["accuracy", "recognises"]),
-        # Every ill person is recognised, at an accuracy below that of always "healthy".
-        ([1] * 4 + [0] * 4 + [1] * 2, ["student.threshold=NUMBER"]),
-    ],
-)
-def test_a_student_below_the_most_frequent_class_is_warned_of(
-    predicted: list[int], words: list[str]
-) -> None:
-    truth = np.array([0] * 8 + [1] * 2)
-    right = float((truth == predicted).mean())
-    metrics = Metrics.of(_answers(predicted, 2), truth, PATIENTS)
-    lines = about_accuracy(right, metrics) + about_recall(metrics)
-    assert len(lines) == len(words)
-    assert all(word in line for word, line in zip(words, lines, strict=True))
-
-
-def test_built_in_and_own_metrics_stand_in_table_result_and_tracker(nzc: Nzc) -> None:
+def test_built_in_and_own_metrics_stand_in_table_result_and_tracker(run_nzc: RunNzc) -> None:
     """On skewed classes: three of scikit-learn's that nzc has too, and one that fails."""
     rng = np.random.default_rng(0)
     y = (np.arange(600) % 10 == 0).astype(int)  # nine tenths are of one class
@@ -95,7 +60,7 @@ def test_built_in_and_own_metrics_stand_in_table_result_and_tracker(nzc: Nzc) ->
     late = "def late(y_true, y_pred):\n    return 1 / (y_true == y_pred).all()\n"
     Path("late.py").write_text(late)
     skewed = ["dataset=npz", "dataset.path=table.npz", "dataset.classes=2", *SMALL]
-    ran = nzc(
+    ran = run_nzc(
         *skewed, "aggregator=gnmax", "aggregator.sigma=1", "queries=30",
         "rng=system", "dataset.name=people",
         "metrics.right=sklearn.metrics.accuracy_score",

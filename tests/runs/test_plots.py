@@ -2,20 +2,18 @@
 
 import numpy as np
 import pandas as pd
-from conftest import VOTES, Nzc, newest_folder
+from conftest import VOTES, RunNzc, newest_folder
 from matplotlib.figure import Figure
 from numpy.testing import assert_allclose, assert_array_equal
 from pytest import approx
 
-from nzc.mechanisms import count_votes
 from nzc.runs import plots
 from nzc.runs.curves import read_curves
 from nzc.runs.layout import flatten
 from nzc.runs.result import QUANTITIES
-from nzc.teachers import VoteHistograms
 
 
-def test_curves_are_counts_of_rows_and_a_run_has_its_figures(nzc: Nzc) -> None:
+def test_curves_are_counts_of_rows_and_a_run_has_its_figures(run_nzc: RunNzc) -> None:
     votes = np.random.default_rng(0).multinomial(9, [0.4, 0.4, 0.2], size=60)
     votes[:3] = [[4, 4, 1], [3, 3, 3], [9, 0, 0]]
     np.save("votes.npy", votes)
@@ -23,7 +21,7 @@ def test_curves_are_counts_of_rows_and_a_run_has_its_figures(nzc: Nzc) -> None:
     sorted_votes = np.sort(votes)
     gaps = sorted_votes[:, -1] - sorted_votes[:, -2]
     assert (gaps == 0).sum() > 2
-    ran = nzc(
+    ran = run_nzc(
         *VOTES, "teachers.path=votes.npy", "teachers.labels=labels.npy", "queries=40",
         "figures=null", "aggregator=confident", "aggregator.threshold=5", "aggregator.sigma1=1",
     )  # fmt: skip
@@ -46,11 +44,6 @@ def test_curves_are_counts_of_rows_and_a_run_has_its_figures(nzc: Nzc) -> None:
     # All keys of result.json but those of sections like these are known beforehand.
     keys = {key for key in flatten(ran.result) if not key.startswith(("versions.", "metrics."))}
     assert keys - {"data"} <= set(QUANTITIES)
-
-
-def test_one_teacher_never_leads_by_two() -> None:
-    votes = VoteHistograms(count_votes([[0, 1, 1]], 2), 1, np.array([0, 1, 0]))
-    assert votes.summary["gap_above_2"] == 0
 
 
 def test_the_confusion_is_of_the_released_labels() -> None:

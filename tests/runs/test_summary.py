@@ -2,45 +2,16 @@
 
 import itertools
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 from conftest import parametrize
 from presets import build
+from sessions import result_of
 
-from nzc.accounting import Epsilon
-from nzc.mechanisms import GroundTruth, NoisyArgmax
+from nzc.mechanisms import GroundTruth
 from nzc.privacy.ledger_entry import LedgerEntry
 from nzc.runs.result import RunResult
 from nzc.runs.summary import result_table, unbounded
-
-VOTES = np.array([[60, 40]])
-
-
-def _result(mechanism: NoisyArgmax, epsilon: Epsilon | None = None, **more: Any) -> RunResult:
-    """Return the result of three queries of this mechanism."""
-    if epsilon is None:
-        labels = mechanism.release(VOTES, np.random.default_rng(0))
-        epsilon = mechanism.cost(VOTES, labels, None).epsilon(1e-5)
-        epsilon = replace(epsilon, published=epsilon.data_independent, ledger_released=3.0)
-    facts = {
-        **dict.fromkeys(("queries", "answered"), 3),
-        **dict.fromkeys(("seed", "refused", "reinforced", "ledger_releases"), 0),
-        **dict.fromkeys(("dataset", "aggregator", "student", "neighbours"), "mine"),
-        "rng": "seeded",
-        "mechanism": repr(mechanism),
-        "delta": 1e-5,
-        "label_accuracy": 0.9,
-        "accuracy": 0.8,
-        "epsilon": epsilon,
-        "rounds": [],
-        "data": None,
-        "teachers": {"count": 100, "mean_accuracy": 0.5, "ensemble_accuracy": 0.9},
-        "unit": "record",
-        "bound": "data_independent",
-        "seconds": {"total": 1.0},
-    }
-    return RunResult(**(facts | more))
 
 
 def _epsilons(result: RunResult) -> list[str]:
@@ -60,7 +31,7 @@ def test_a_ledger_names_what_protects_something_else() -> None:
 @parametrize("name", ["gnmax", "nzc", "confident", "counts", "ground_truth"])
 def test_a_table_has_at_most_four_lines_of_epsilon(name: str) -> None:
     """Of every kind of ε, with all that can be asked for; what was asked for is always there."""
-    whole = _result(GroundTruth() if name == "ground_truth" else build(name))
+    whole = result_of(GroundTruth() if name == "ground_truth" else build(name))
     choices = itertools.product((None, 1.25), (("seeded", 2), ("system", None), ("system", 2)))
     for audited, (rng, releases) in choices:
         epsilon = replace(whole.epsilon, audited=audited)

@@ -67,8 +67,8 @@ def test_all_terms_by_hand(monkeypatch: MonkeyPatch) -> None:
     features = student.network[:-1]
     p = logits.softmax(1).detach().double().numpy()
     assert {name: value.item() for name, value in terms.items()} == {
-        "labelled": approx(student.labeled_loss(student.network(x), y).item()),
-        "unlabelled": approx(unlabeled_loss(logits, student.network(generated)).item()),
+        "labeled": approx(student.labeled_loss(student.network(x), y).item()),
+        "unlabeled": approx(unlabeled_loss(logits, student.network(generated)).item()),
         "entropy": approx(-0.3 * (p * np.log(p)).sum(axis=1).mean(), rel=1e-5),
         "consistency": approx(0, abs=1e-6),
         "generator": approx(feature_matching(features(u), features(generated)).item()),

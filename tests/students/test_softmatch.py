@@ -16,7 +16,7 @@ pytestmark = pytest.mark.usefixtures("one_thread")
 STILL = replace(STRONG, mask=0, noise=0)
 LOSS = {"average": 0.9, "balance": 1, "label_noise_rate": 0.1, "labeled_loss_decay": 0.5}
 SOFTMATCH = SoftMatch(
-    **COMMON | LOSS, unlabelled=16, strong=STRONG, weight=1.0, momentum=0.9, width=2.0
+    **COMMON | LOSS, unlabeled=16, strong=STRONG, weight=1.0, momentum=0.9, width=2.0
 )
 
 
@@ -59,7 +59,7 @@ def test_losses_in_numpy() -> None:
     y = torch.from_numpy(classes[:12])
     losses = config.losses(student, x, y, u)
     p = softmax(student.network(x).detach().numpy(), axis=1)[np.arange(len(y)), y]
-    assert losses["labelled"].item() == approx(-np.log(0.9 * p + 0.1 / 3).mean())
+    assert losses["labeled"].item() == approx(-np.log(0.9 * p + 0.1 / 3).mean())
     logits = student.network(u).detach()
     weights = PseudoLabels(clouds(30, 30)[0], 0.9, 2.0)(logits)[1].numpy()
     surest = softmax(logits.numpy(), axis=1).max(axis=1)

@@ -16,7 +16,7 @@ from nzc.students.supervised import Supervised
 from nzc.students.vat import VAT, direction, divergence
 
 pytestmark = pytest.mark.usefixtures("one_thread")
-SETTINGS = VAT(**COMMON, unlabelled=32, alpha=1.0, entropy=1.0, radius=0.3, xi=0.01, power=1)
+SETTINGS = VAT(**COMMON, unlabeled=32, alpha=1.0, entropy=1.0, radius=0.3, xi=0.01, power=1)
 
 
 def _student(
@@ -77,7 +77,7 @@ def test_each_term_and_its_gradient_by_hand(monkeypatch: MonkeyPatch) -> None:
     fixed = p.detach()
     of_label = student.network(x[:8]).softmax(1)[torch.arange(8), student.y[:8]]
     expected = {
-        "labelled": -of_label.log().mean(),
+        "labeled": -of_label.log().mean(),
         "virtual_adversarial": 2 * (fixed * (fixed / q).log()).sum(1).mean(),
         "entropy": 0.5 * -(p * p.log()).sum(1).mean(),
     }

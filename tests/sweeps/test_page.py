@@ -6,7 +6,7 @@ import shutil
 from pathlib import Path
 
 import numpy as np
-from conftest import FILE, Command, Nzc, mlflow_client, tracked_runs
+from conftest import FILE, Command, RunNzc, mlflow_client, tracked_runs, write
 from mlflow.utils.mlflow_tags import MLFLOW_RUN_NOTE
 
 from nzc.runs.layout import PAGE
@@ -38,10 +38,9 @@ def _text(folder: Path) -> str:
     return html.unescape(re.sub(r"<[^>]+>", "", (folder / PAGE).read_text()))
 
 
-def test_a_sweep_has_a_table_a_page_and_a_parent_run(nzc: Nzc, histograms: Path) -> None:
-    Path("sweeps").mkdir()
-    Path("sweeps/mine.yaml").write_text(SWEEP)
-    ran = nzc("+sweeps=mine", *OWN, "figures=null", "delta=1e-6", "tracking=mlflow", code=2)
+def test_a_sweep_has_a_table_a_page_and_a_parent_run(run_nzc: RunNzc, histograms: Path) -> None:
+    write("sweeps/mine.yaml", SWEEP)
+    ran = run_nzc("+sweeps=mine", *OWN, "figures=null", "delta=1e-6", "tracking=mlflow", code=2)
     (folder,) = ran.folder.glob("outputs/sweeps/*/*")
     source = (folder / PAGE).read_text()
     text = _text(folder)
@@ -72,18 +71,18 @@ def test_a_sweep_has_a_table_a_page_and_a_parent_run(nzc: Nzc, histograms: Path)
 
 
 def test_an_epsilon_of_0_beside_an_infinite_one_protects_nobody_on_any_screen(
-    nzc: Nzc, here: Path, command: Command
+    run_nzc: RunNzc, here: Path, command: Command
 ) -> None:
     """Clean votes that are far from a tie cost nothing; with them count labels of a tie."""
     np.save("votes.npy", np.tile([240, 10, 0], (30, 1)))
     clean = [*FILE, "dataset.name=p", "aggregator=plurality", "tracking=mlflow"]
-    shown = [nzc("--multirun", *clean).out, _text(next(Path("outputs").glob("*/*/*")))]
+    shown = [run_nzc("--multirun", *clean).out, _text(next(Path("outputs").glob("*/*/*")))]
     assert all("protects nobody" in screen and "0.000" not in screen for screen in shown)
     metrics = tracked_runs()[-1].data.metrics
     assert not any(name.startswith("epsilon") for name in metrics)
     assert "0 at these votes alone" in command("store")[1]
     np.save("votes.npy", [[125, 125, 0]])
-    nzc("--multirun", *clean)
+    run_nzc("--multirun", *clean)
     text = _text(max(Path("outputs").glob("*/*/*")))
     assert re.search(r"1 trials .* other runs, .* ∞: Plurality\(\) of 20.* has no finite ε", text)
 

@@ -1,12 +1,9 @@
 """Sweeps: rows and grids, children under one parent, and a table with the paper's numbers."""
 
-import os
-import re
-import time
 from pathlib import Path
 
 import pytest
-from conftest import FILE, Nzc, parametrize
+from conftest import FILE, RunNzc, parametrize, write
 from hydra import compose, initialize_config_dir
 from omegaconf import OmegaConf
 from pytest import MonkeyPatch, raises
@@ -16,8 +13,7 @@ from nzc.app.build import build
 from nzc.app.publish import publish_run as publish
 from nzc.app.sweep import SweepJob, compose_jobs, expand_rows
 from nzc.runs import pipeline
-from nzc.storage.files import make_own
-from nzc.sweeps.jobs import JOBS, job_name, jobs_left, read_jobs, write_jobs
+from nzc.sweeps.jobs import job_name, read_jobs
 from nzc.sweeps.spec import SweepRow, check_keys, spec_of
 from nzc.sweeps.table import Sweep
 from nzc.validation import InputError
@@ -35,11 +31,6 @@ sweep:
 pytestmark = pytest.mark.usefixtures("histograms")
 
 
-def _sweep(text: str) -> None:
-    Path("sweeps").mkdir()
-    Path("sweeps/mine.yaml").write_text(text)
-
-
 def _table(folder: Path) -> list[str]:
     """The first cells of a sweep's table, then its notes and failures; without warnings."""
     lines = next(folder.rglob("table.md")).read_text().splitlines()[4:]
@@ -53,15 +44,15 @@ def _interrupted(*_: object) -> None:
 
 
 def test_a_sweep_in_the_folder_of_another_is_that_sweep_alone(
-    nzc: Nzc, monkeypatch: MonkeyPatch
+    run_nzc: RunNzc, monkeypatch: MonkeyPatch
 ) -> None:
     again = ["--multirun", *FILE, "hydra.sweep.dir=sw"]
     folder = Path("sw")
-    nzc(*again, "queries=1000,10", code=2)
+    run_nzc(*again, "queries=1000,10", code=2)
     failed = f"- 1 of 2 jobs: {Path('sw/0/error.txt').read_text().strip()} (job 0: queries=1000)"
     assert _table(folder) == ["queries=10", failed]
     # A pattern names the folders of jobs; Hydra's own sweeper is that of nzc.
-    nzc(*again, "queries=10,15", "hydra/sweeper=basic", "hydra.sweep.subdir=a/q${queries}")
+    run_nzc(*again, "queries=10,15", "hydra/sweeper=basic", "hydra.sweep.subdir=a/q${queries}")
     assert _table(folder) == ["queries=10", "queries=15"]
     assert [*read_jobs(folder)["folder"]] == [folder / "a/q10", folder / "a/q15"]
     # One that is stopped shows what has finished, and nothing of an earlier one in the jobs that
@@ -70,7 +61,7 @@ def test_a_sweep_in_the_folder_of_another_is_that_sweep_alone(
     monkeypatch.setattr(
         pipeline, "execute", lambda *arguments: next(runs, _interrupted)(*arguments)
     )
-    nzc(*again, "queries=15,25", code=130)
+    run_nzc(*again, "queries=15,25", code=130)
     assert not Path("sw/0/error.txt").exists()
     assert _table(folder) == ["queries=15", "- 1 of 2 jobs: was not started (job 1: queries=25)"]
     # As of a sweeper that leaves no plan.
@@ -96,11 +87,11 @@ def test_a_sweep_in_the_folder_of_another_is_that_sweep_alone(
     ],
 )
 def test_rows_times_grid(
-    nzc: Nzc, row: str, params: str, typed: list[str], jobs: list[str], lines: list[str]
+    run_nzc: RunNzc, row: str, params: str, typed: list[str], jobs: list[str], lines: list[str]
 ) -> None:
     grid = f"  sweeper: {{params: {{{params}}}}}\n  mode"
-    _sweep(SWEEP.replace("aggregator=plurality", row).replace("  mode", grid))
-    ran = nzc("+sweeps=mine", *typed)
+    write("sweeps/mine.yaml", SWEEP.replace("aggregator=plurality", row).replace("  mode", grid))
+    ran = run_nzc("+sweeps=mine", *typed)
     names = [line.split(": ")[0] for line in ran.out.splitlines() if "released" in line]
     assert names == jobs
     assert len(ran.results) == len(jobs)
@@ -136,32 +127,22 @@ def test_every_sweep_file_composes_row_by_row(path: Path, choices: int) -> None:
             build(cfg, "aggregator")
 
 
-def test_metrics_and_columns_that_nothing_has_are_refused_before_the_first_job(nzc: Nzc) -> None:
+def test_metrics_and_columns_that_nothing_has_are_refused_before_the_first_job(
+    run_nzc: RunNzc,
+) -> None:
     f1 = "metrics: {f1: {_target_: sklearn.metrics.f1_score, average: macro}}\n"
-    _sweep(f"{SWEEP}  columns: [metrics.f1]\n{f1}")
+    write("sweeps/mine.yaml", f"{SWEEP}  columns: [metrics.f1]\n{f1}")
     wrong = {"gamma": "aggregator.gamma", "f1": "metrics.f1"}
-    said = nzc("+sweeps=mine", f"sweep.columns=[{','.join(wrong)}]", code=2).err.splitlines()
+    said = run_nzc("+sweeps=mine", f"sweep.columns=[{','.join(wrong)}]", code=2).err.splitlines()
     for line, (key, hint) in zip(said, wrong.items(), strict=True):
         assert line.startswith(f"nzc: sweep.columns={key}: ") and hint in line
     assert not Path("outputs").exists()
 
 
-def test_a_sweep_says_how_much_is_left(tmp_path: Path) -> None:
-    """Two of four jobs have ended after a minute, so the others take another one."""
-    write_jobs(tmp_path, [{"row": {}, "overrides": [], "folder": name} for name in "abcd"])
-    for name in ("a/result.json", "b/error.txt", "c/student.csv"):
-        make_own(tmp_path / name[0])
-        (tmp_path / name).touch()
-    begun = time.time() - 60
-    os.utime(tmp_path / JOBS, (begun, begun))
-    (line,) = jobs_left(tmp_path)
-    assert re.fullmatch("2 of 4 jobs done, about 6. s left", line)
-
-
-def test_a_search_finds_what_it_is_after_and_its_cost_is_in_the_ledger(nzc: Nzc) -> None:
+def test_a_search_finds_what_it_is_after_and_its_cost_is_in_the_ledger(run_nzc: RunNzc) -> None:
     search = ["+sweeps=search_noise", *FILE, "teachers.labels=labels.npy"]
     trials = ["hydra.sweeper.n_trials=3", "hydra.sweep.subdir=t${hydra.job.num}"]
-    ran = nzc(*search, "hydra/sweeper=optuna", *trials)
+    ran = run_nzc(*search, "hydra/sweeper=optuna", *trials)
     folder = next(ran.folder.glob("outputs/sweeps/*/*"))
     best = OmegaConf.load(folder / "optimization_results.yaml")
     jobs = read_jobs(folder)
@@ -172,6 +153,6 @@ def test_a_search_finds_what_it_is_after_and_its_cost_is_in_the_ledger(nzc: Nzc)
     assert [*jobs["folder"]] == [folder / "t0", folder / "t1", folder / "t2"]
     assert max(jobs["epsilon.ledger_total"]) > max(jobs["epsilon.exact"])
     assert job_name(folder, 0, ["aggregator.sigma=5", "dataset=none"]) == "σ=5"
-    assert "INTERVAL_SWEEP" in nzc(*search, "tracking=mlflow", code=2).err
+    assert "INTERVAL_SWEEP" in run_nzc(*search, "tracking=mlflow", code=2).err
     assert list(ran.folder.glob("outputs/sweeps/*/*")) == [folder]
     assert not Path("mlflow.db").exists()

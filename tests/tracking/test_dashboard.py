@@ -4,7 +4,7 @@ from importlib import import_module
 from pathlib import Path
 
 import pytest
-from conftest import FILE, Nzc
+from conftest import FILE, RunNzc
 from pytest import MonkeyPatch
 
 DOCS = Path(__file__).parents[2] / "docs"
@@ -12,12 +12,12 @@ DOCS = Path(__file__).parents[2] / "docs"
 
 @pytest.mark.slow
 def test_the_table_of_a_sweep_shows_its_jobs_and_their_epsilon(
-    nzc: Nzc, histograms: Path, monkeypatch: MonkeyPatch
+    run_nzc: RunNzc, histograms: Path, monkeypatch: MonkeyPatch
 ) -> None:
     pytest.importorskip("playwright")
     monkeypatch.syspath_prepend(str(DOCS))
     screens = import_module("screens")
-    nzc("--multirun", *FILE, "queries=10,20", "tracking=mlflow")
+    run_nzc("--multirun", *FILE, "queries=10,20", "tracking=mlflow")
     folder = next(Path("outputs/sweeps").glob("*/*"))
     with screens.window(1400) as page, screens.served(folder) as address:
         page.goto(address)

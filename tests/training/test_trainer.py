@@ -8,7 +8,7 @@ from typing import Any
 
 import pandas as pd
 import torch
-from conftest import SMALL, Nzc, parametrize
+from conftest import SMALL, RunNzc, parametrize
 from few_labels import COMMON, GAN, clouds, quiet
 from pytest import approx, raises
 from pytorch_lightning import Callback, LightningModule, Trainer
@@ -48,9 +48,9 @@ class Watch(Callback):
             file.write(json.dumps(fit) + "\n")
 
 
-def test_callbacks_see_student_and_representation_and_no_teacher(nzc: Nzc) -> None:
+def test_callbacks_see_student_and_representation_and_no_teacher(run_nzc: RunNzc) -> None:
     """Each fit has a copy of its own. Lightning's logger gets the points of student.csv."""
-    ran = nzc(
+    ran = run_nzc(
         *SMALL,
         "representation=contrastive",
         "representation.encoder.steps=4",
@@ -73,7 +73,7 @@ def test_callbacks_see_student_and_representation_and_no_teacher(nzc: Nzc) -> No
         assert found["step"].tolist() == points["step"].tolist()
         assert found[name].tolist() == approx(points["value"].tolist(), rel=1e-6)
     last = curves["value"].iloc[-1]
-    assert noted[-1]["metrics"]["loss_labelled"] == approx(last, rel=1e-6)
+    assert noted[-1]["metrics"]["loss_labeled"] == approx(last, rel=1e-6)
 
 
 @parametrize(
@@ -119,7 +119,7 @@ def test_a_step_is_as_long_as_its_clipped_gradient(
     [
         ({"max_steps": 7, "min_epochs": 1}, 7),
         ({"fast_dev_run": True}, 1),
-        ({"callbacks": EarlyStopping("loss_labelled", stopping_threshold=99)}, 1),
+        ({"callbacks": EarlyStopping("loss_labeled", stopping_threshold=99)}, 1),
         ({"callbacks": [StochasticWeightAveraging(0.1), EMAWeightAveraging()]}, 60),
     ],
 )
