@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from pydantic import TypeAdapter, ValidationError
 from pytest import raises
 
-from nzc import settings
+from nzc import ranges
 from nzc.validation import InputError, from_pydantic, in_a_line, masked, masked_tree
 
 #: Characters of a password that are in no text around it here, and that an address may hold.
@@ -43,10 +43,10 @@ def test_an_input_error_is_one_line_that_survives_another_process() -> None:
 @parametrize(
     ("kind", "good", "bad"),
     [
-        (settings.Count, ["3", 1, 10**9], [0, 1.0, True, "3.0", None]),
-        (settings.Positive, ["2e-3", 3], [0, 1e-121, -1, float("nan"), float("inf"), "x", True]),
-        (settings.NotNegative, [0, 1e120], [-1e-9, 1e121]),
-        (settings.Between0And1, [0.5], [0, 1]),
+        (ranges.Count, ["3", 1, 10**9], [0, 1.0, True, "3.0", None]),
+        (ranges.Positive, ["2e-3", 3], [0, 1e-121, -1, float("nan"), float("inf"), "x", True]),
+        (ranges.NotNegative, [0, 1e120], [-1e-9, 1e121]),
+        (ranges.Between0And1, [0.5], [0, 1]),
     ],
 )
 def test_ranges_are_enforced_by_annotations(kind: Any, good: list[Any], bad: list[Any]) -> None:
