@@ -1,5 +1,6 @@
 """Rounds of asking: which rows, on what policy, at what cost, and what the student adds itself."""
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -288,7 +289,7 @@ def test_interactive_end_to_end(run_nzc: RunNzc) -> None:
     assert "Student of round 1/loss_labeled,0," in curves and "Student/loss_labeled,0," in curves
 
 
-def test_a_budget_is_never_passed(run_nzc: RunNzc) -> None:
+def test_a_budget_is_never_passed(run_nzc: RunNzc, histograms: Path) -> None:
     noise = ["aggregator.threshold=40", "aggregator.sigma1=20", "aggregator.sigma=20"]
     aggregator = ["aggregator=confident", *noise]
     whole = run_nzc(*FILE, *aggregator).result
