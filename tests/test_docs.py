@@ -154,7 +154,7 @@ def test_every_extension_runs(run_nzc: RunNzc, line: str) -> None:
 
 
 @parametrize("page", ["privacy.md", "proofs.md"])
-def test_every_test_that_a_page_names_exists_in_the_file_it_names(page: str) -> None:
+def test_every_test_that_a_page_names_exists_where_it_says(page: str) -> None:
     """`test_…`, then in the same sentence or list the file in backticks."""
     root = Path(__file__).parent.parent
     names: list[str] = []

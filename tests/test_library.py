@@ -88,7 +88,7 @@ nzc.Plan(40, 2, 1.0, queries=(5,)).rows
 """
 
 
-def test_mechanisms_accounting_and_planning_need_numpy_scipy_and_mpmath_only(
+def test_the_library_needs_numpy_scipy_and_mpmath_only(
     tmp_path: Path,
 ) -> None:
     used = _imported(LIBRARY, tmp_path)
@@ -108,7 +108,7 @@ except SystemExit as stop:
 """
 
 
-def test_a_run_without_networks_and_tracking_needs_no_torch_and_no_mlflow(tmp_path: Path) -> None:
+def test_a_run_without_networks_needs_no_torch_and_no_mlflow(tmp_path: Path) -> None:
     """Of votes, and of forests that vote, in one process."""
     np.save(tmp_path / "votes.npy", VOTES)
     common = ["student=none", "tracking=none", "figures=false", "trainer.progress=false"]
@@ -188,7 +188,7 @@ def test_numbers_and_seeds_of_other_types_are_pythons_own(number: Any) -> None:
         (lambda: nzc.GNMax(3).release(VOTES, None), "rng=null: must be a seed"),
     ],
 )
-def test_a_class_in_place_of_its_object_and_no_generator_are_refused(use: Any, says: str) -> None:
+def test_a_class_in_place_of_an_object_is_refused(use: Any, says: str) -> None:
     with raises(InputError, match=says):
         use()
 

@@ -34,7 +34,7 @@ def test_no_password_of_an_address_is_shown(password: str) -> None:
         assert masked(masked(address)) == masked(address)
 
 
-def test_an_input_error_is_one_line_that_survives_another_process() -> None:
+def test_an_input_error_is_one_line_in_any_process() -> None:
     error = pickle.loads(pickle.dumps(InputError("a.b", "x\ny\x1b", "must be 4")))
     assert (str(error), error.key) == (r"a.b=x\ny\x1b: must be 4", "a.b")
     assert str(InputError("b", None, "must be 4").within("a")) == "a.b=null: must be 4"

@@ -30,7 +30,7 @@ def test_lower_bound_is_above_the_truth_in_at_most_one_in_twenty(stay):
     assert np.median(bounds) >= 0.5 * truth
 
 
-def test_gnmax_stays_below_its_bound_and_finds_most_of_what_the_trials_can_show():
+def test_an_audit_of_gnmax_is_below_its_bound_and_near_it():
     """300 labels of a tie: their counts differ by a mean of √(2/π) of the noise's own shift."""
     queries = 300
     mechanism = nzc.GNMax(22.0)
@@ -56,7 +56,7 @@ def test_a_sampler_with_less_noise_than_is_charged_fails_loudly(monkeypatch):
 
 
 @parametrize(("teachers", "classes"), [(1, 2), (2, 3), (3, 2), (7, 150), (250, 10), (5000, 3)])
-def test_worst_pair_is_a_pair_of_neighbours_that_flips_a_plurality(teachers, classes):
+def test_worst_pair_are_neighbours_that_flip_a_plurality(teachers, classes):
     p, q = worst_pair(certain, teachers, classes)
     assert p.sum() == q.sum() == teachers
     assert min(p.min(), q.min()) >= 0

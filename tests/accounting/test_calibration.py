@@ -40,7 +40,7 @@ def test_no_noise_that_is_found_costs_more_than_was_asked(build: Any, rough: boo
         assert found.scale == approx(min(7 / epsilon, 4.0 if rough else 3.0), rel=1e-3)
 
 
-def test_noise_that_makes_delta_dear_is_found_where_any_is_enough() -> None:
+def test_noise_that_makes_delta_dear_is_found() -> None:
     """Stable at a fixed threshold: less noise costs ε, more noise uses up δ."""
 
     def cost(sigma: float) -> float:

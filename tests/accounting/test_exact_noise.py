@@ -219,7 +219,7 @@ def test_a_number_is_rounded_up_by_later_bits(
 @parametrize(
     ("mechanism", "rows"), [(nzc.Counts(1e-15), 30), (nzc.CountsGaussian(1e16), 4)], ids=str
 )
-def test_huge_counts_are_those_of_real_noise_added_before_rounding(
+def test_huge_counts_get_real_noise_before_rounding(
     mechanism: nzc.NoisyArgmax, rows: int, generator: type[np.random.Generator]
 ) -> None:
     """The same bits give counts one vote apart, odd ones and even ones, none beyond ±2^53."""

@@ -22,7 +22,7 @@ class Prior(Boost):
         return super().scores(votes) + np.array([0.5, 0.0])
 
 
-def test_permute_and_flip_of_a_users_own_scores_is_not_priced_as_that_of_whole_counts():
+def test_own_scores_are_not_priced_as_whole_counts():
     """At votes (4, 5) and (5, 4), the labels of 10 queries: by enumeration of how many are 0."""
     mechanism = NoisyArgmax(ExponentialNoise(3.0), Prior())
     p, q = np.exp(mechanism.log_law(np.array([[4, 5], [5, 4]])))[:, 0]
@@ -49,7 +49,7 @@ def test_permute_and_flip_of_a_users_own_scores_is_not_priced_as_that_of_whole_c
     ],
     ids=repr,
 )
-def test_what_labels_of_one_or_several_kinds_cost_is_near_an_adversary(most, parts):
+def test_costs_of_one_or_several_kinds_are_near_an_adversary(most, parts):
     """Who asks two classes of whole counts, one kind after another."""
     cost = reduce(add, (mechanism.promise(queries, queries) for mechanism, queries in parts))
     stated = cost.data_independent(DELTA)

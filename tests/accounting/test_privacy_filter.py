@@ -47,7 +47,7 @@ def test_laplace_budget_is_kept(epsilon):
     assert answered == 0 or compose_worst_cases([(int(1.3 * answered) + 2, cost)], DELTA) > epsilon
 
 
-def test_renyi_filter_with_a_screen_keeps_the_budget_at_the_best_order():
+def test_renyi_filter_with_a_screen_keeps_the_budget():
     ask = ORDERS / (2 * SIGMA1**2)
     answer = pure_rdp(0.1, ORDERS)
     budget = renyi_filter(1.0, DELTA, ask, answer)

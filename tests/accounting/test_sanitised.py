@@ -126,7 +126,7 @@ def test_screen_votes_give_the_screens_own_probability_and_cost(sigma1):
     assert bound.worst_case(np.array([4.0]))[0] == approx(worst)
 
 
-def test_released_bound_is_too_low_as_often_as_planned_and_no_more():
+def test_a_released_bound_is_too_low_as_often_as_planned():
     """Where the smooth bound is the bound itself, the planned rate is met, not just kept."""
     votes = np.array([[30, 20, 0]] * 40 + [[49, 1, 0]] * 10)
     bound = gaussian_bound(10)

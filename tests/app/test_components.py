@@ -55,16 +55,14 @@ def test_a_sanitised_bound_and_two_rounds_spend_the_budget_too() -> None:
     assert EPSILON * (1 - 5e-3) <= promised <= EPSILON
 
 
-def test_all_rows_that_can_be_asked_or_all_rounds_share_the_budget() -> None:
+def test_all_rows_or_all_rounds_share_the_budget() -> None:
     settings = ["aggregator=counts_gaussian", "queries=null"]
     rounds = _promised(*settings, "rounds=[8,12]")[0].sigma
     rows = _promised(*settings)[0].sigma
     assert rows == approx(rounds * 2**0.5, rel=0.02)  # 40 rows, 20 in rounds
 
 
-def test_one_budget_means_the_same_in_rows_in_the_body_of_a_sweep_and_in_python(
-    run_nzc: RunNzc, histograms: Path
-) -> None:
+def test_one_budget_means_the_same_wherever_it_is_typed(run_nzc: RunNzc, histograms: Path) -> None:
     """And is spent by the noise that the run says it found, typed as it says, with six digits."""
     body = "# @package _global_\nhydra: {mode: MULTIRUN}\nbudget: {epsilon: 1}\nqueries: 10\n"
     body += "defaults: [override /aggregator: counts_gaussian]\n"

@@ -42,7 +42,7 @@ noise: {_target_: nzc.GumbelNoise, gamma: 0.5}
 }
 
 
-def test_files_beside_the_data_are_options_and_their_names_stand_everywhere(
+def test_files_beside_the_data_are_options_by_their_names(
     run_nzc: RunNzc,
 ) -> None:
     for name, text in FILES.items():

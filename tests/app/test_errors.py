@@ -69,7 +69,7 @@ def test_no_error_quotes_a_private_file(run_nzc: RunNzc, monkeypatch: MonkeyPatc
         assert secret not in ran.err + ran.out + lines[0], (arguments, ran.err)
 
 
-def test_a_failure_while_running_says_what_it_failed_at_only_where_it_may(
+def test_a_failure_says_what_failed_only_where_it_may(
     run_nzc: RunNzc, histograms: Path, monkeypatch: MonkeyPatch
 ) -> None:
     def fails(*_: Any) -> None:

@@ -61,7 +61,7 @@ def slurm(tmp_path_factory: TempPathFactory) -> Iterator[dict[str, str]]:
 
 
 @pytest.mark.slow
-def test_a_sweep_on_slurm_shows_what_was_cancelled_and_what_failed(
+def test_a_sweep_on_slurm_shows_cancelled_and_failed_jobs(
     slurm: dict[str, str], tmp_path: Path
 ) -> None:
     words = ["--multirun", *RUN[3:], "hydra/launcher=slurm", "queries=10"]

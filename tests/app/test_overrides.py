@@ -9,7 +9,7 @@ from conftest import RunNzc, hydra_value, parametrize
     ("name", "words"),
     [("it's p (1)=1#.csv", []), ("[1] pü.csv", ["--multirun", "seed=1,2"])],
 )
-def test_a_file_name_that_hydra_cannot_read_is_answered_with_what_to_type(
+def test_a_file_name_that_hydra_cannot_read_is_quoted(
     run_nzc: RunNzc, name: str, words: list[str]
 ) -> None:
     Path(name).touch()

@@ -51,7 +51,7 @@ def _images(rng: np.random.Generator, private: np.ndarray) -> tuple[np.ndarray, 
     return x, [*_array(MARKER), (MARKER.astype(np.float32) / 255).tobytes()]
 
 
-def test_nothing_of_a_private_record_or_a_vote_is_in_what_is_public(run_nzc: RunNzc) -> None:
+def test_nothing_private_is_in_what_is_public(run_nzc: RunNzc) -> None:
     """test_neighbouring_runs shows it of every number that follows from them."""
     group = [f"{WORD}-{row}" for row in range(240)]
     chosen = by_share(keys_of(np.array(group)), True, 0.6, 0.2, 0)

@@ -111,7 +111,7 @@ def test_what_was_half_sent_is_sent_whole_and_once(
     assert len(versions) == 2
 
 
-def test_a_sweep_whose_server_is_down_or_that_was_killed_is_sent_as_a_sweep(
+def test_a_sweep_that_was_not_sent_is_sent_as_a_sweep(
     run_nzc: RunNzc, command: Command, histograms: Path
 ) -> None:
     begun = 1000 * time.time()
@@ -170,7 +170,7 @@ def test_a_killed_run_is_sent_as_such_and_one_under_way_is_left(
 
 
 @parametrize(("status", "code"), [(503, 0), (401, 2)])
-def test_a_server_that_cannot_serve_is_an_outage_and_one_that_refuses_a_wrong_address(
+def test_an_outage_is_told_from_a_wrong_address(
     run_nzc: RunNzc, histograms: Path, status: int, code: int
 ) -> None:
     class Answers(BaseHTTPRequestHandler):

@@ -143,7 +143,7 @@ def test_test_images_lie_in_folders_of_the_classes(
     _refused(replace(folder, public=0.3), f"test={test}", "dataset.public")
 
 
-def test_an_image_in_the_private_and_the_public_folder_is_refused_or_dropped(
+def test_an_image_in_two_folders_is_refused_or_dropped(
     folder: Folder, images: Path, unlabeled: Path
 ) -> None:
     """Its namesake in another class is the same person's, so it is dropped, too."""

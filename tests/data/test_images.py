@@ -60,7 +60,7 @@ def test_a_value_out_of_range_is_clipped_alone(npz: Npz) -> None:
     assert_array_equal(after.public.x, before.public.x)
 
 
-def test_what_is_no_image_although_it_has_the_shape_of_one_says_what_to_type(
+def test_what_only_has_the_shape_of_an_image_says_what_to_type(
     npz: Npz, capsys: CaptureFixture[str]
 ) -> None:
     changed = SHARE.copy()

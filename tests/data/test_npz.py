@@ -97,7 +97,7 @@ def test_a_folder_of_arrays_is_the_npz_file_of_them(
     assert (in_file.digest, in_file.private_digest) == (in_memory.digest, in_memory.private_digest)
 
 
-def test_a_group_with_private_rows_and_others_is_refused_or_dropped(npz: Npz) -> None:
+def test_a_group_on_both_sides_is_refused_or_dropped(npz: Npz) -> None:
     """A person of public rows has the name of one of private rows."""
     group = np.where(GROUP == "patient 41", "patient 3", GROUP)
     np.savez(npz.path, **ROWS, group=group, role=ROLE)

@@ -210,9 +210,7 @@ def test_private_values_that_are_no_numbers_count_as_missing(files: Path) -> Non
     assert "column age: 2 of 120 values are no numbers" in line
 
 
-def test_a_class_group_or_id_may_have_a_name_that_is_missing_elsewhere(
-    files: Path, plain: DataSplits
-) -> None:
+def test_a_class_group_or_id_may_be_called_na(files: Path, plain: DataSplits) -> None:
     def renamed(table: pd.DataFrame) -> pd.DataFrame:
         table = table.replace({"no": "None"}).astype({"person": str})
         return table.assign(person=["None", *table.person[1:]], visit=["None", *table.visit[1:]])

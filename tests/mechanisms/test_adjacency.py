@@ -197,7 +197,7 @@ def test_abstentions_by_enumeration_of_all_labels_and_neighbours(mechanism, stud
     assert max(tightness) > 0.9
 
 
-def test_labels_without_noise_keep_their_promise_where_teachers_abstain():
+def test_labels_without_noise_keep_their_promise():
     mechanism = nzc.Stable(1, 1.2).between(nzc.Abstentions(teachers=9))
     promise = mechanism.promise(1, 1)
     delta = 2 * promise.delta_cost + DELTA

@@ -40,7 +40,7 @@ NOISES = [Own(stats.norm()), Own(stats.expon()), Own(stats.cauchy()), OwnGumbel(
 
 
 @parametrize("noise", [*NOISES, OwnGumbel(quantiles=1.0)], ids=lambda noise: type(noise).__name__)
-def test_a_right_noise_of_ones_own_is_taken_and_drawn_for_a_release(noise, monkeypatch):
+def test_a_right_noise_of_ones_own_is_taken(noise, monkeypatch):
     mechanism = NoisyArgmax(noise)
     monkeypatch.setattr("nzc.mechanisms.noisy_argmax.require_draws", None)  # it compares once
     mechanism = mechanism.between(nzc.Abstentions(12))
@@ -116,7 +116,7 @@ REFUSED = [
 
 
 @parametrize(("noise", "reason"), REFUSED)
-def test_noise_that_is_not_what_its_law_or_its_class_says_is_refused(noise, reason):
+def test_noise_that_differs_from_its_law_is_refused(noise, reason):
     with raises(InputError, match=reason):
         NoisyArgmax(noise)
 

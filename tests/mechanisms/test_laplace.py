@@ -8,7 +8,7 @@ from nzc.mechanisms import NoisyArgmax
 from nzc.mechanisms.noise import LaplaceNoise
 
 
-def test_a_bound_that_is_proved_for_laplace_noise_alone_is_not_lent_to_another():
+def test_a_bound_of_laplace_noise_is_not_lent_to_another():
     """One label costs a pure 2γ with either. Laplace noise composes better, as ties are rare."""
     lent = NoisyArgmax(Own(stats.laplace(), LaplaceNoise(1 / UNIT).worst_case))
     plain = NoisyArgmax(

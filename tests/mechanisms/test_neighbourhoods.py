@@ -25,7 +25,7 @@ from nzc.mechanisms.noise import GaussianNoise, LaplaceNoise
     ],
     ids=str,
 )
-def test_one_grid_for_all_neighbours_gives_what_the_law_alone_gives(mechanism):
+def test_one_grid_for_all_neighbours_gives_the_law(mechanism):
     for votes in ([50, 30, 10, 10, 0], [34, 33, 33, 0, 0]):
         there = mechanism.log_law(np.array(list(brute.moves(votes))))
         here = np.broadcast_to(mechanism.log_law(np.array([votes])), there.shape)
@@ -54,7 +54,7 @@ class WholeNoise(Noise):
 
 
 @parametrize(("votes", "delta"), [([1, 4], 0.05), ([1, 1], 1e-10), ([3, 2], 0.1)])
-def test_a_noise_that_ties_costs_what_its_neighbours_in_the_order_of_classes_show(votes, delta):
+def test_a_noise_that_ties_costs_what_class_order_shows(votes, delta):
     mechanism = NoisyArgmax(WholeNoise())
     here, *neighbours = np.exp(mechanism.log_law(np.array([votes, *brute.moves(votes)])))
     exact = mechanism.cost(np.array([votes]), np.zeros(1, int)).epsilon(delta).exact

@@ -18,7 +18,7 @@ from nzc.mechanisms.noise import GumbelNoise
 @parametrize(
     "first", [nzc.Confident(60, 40, 5), nzc.LNMax(0.2), nzc.Gumbel(0.2), nzc.Stable(60, 15)]
 )
-def test_the_price_of_queries_holds_however_many_the_first_mechanism_asks(first):
+def test_a_price_holds_however_many_the_first_mechanism_asks(first):
     mechanism = nzc.Interactive(60, 40, 20, 0.9, first=first)
     stated = mechanism.worst_case_epsilon(30, 1e-5)
     for asked in range(31):

@@ -56,14 +56,14 @@ def gap(screen, votes, student_probs):
 
 
 @parametrize("statistic", [gap, lambda _, votes, probs: votes * 1.0])
-def test_a_statistic_that_one_vote_changes_by_more_than_one_is_refused(statistic):
+def test_a_statistic_that_changes_by_more_than_one_is_refused(statistic):
     screen = own_screen(statistic)
     mechanism = NoisyArgmax(GaussianNoise(5), screen=screen)
     with raises(InputError, match=r"^statistic=Mine: .*changes by at most 1"):
         mechanism.release(np.array([[6, 4, 0]]), default_rng(0))
 
 
-def test_a_screen_that_does_not_ask_the_student_is_not_told_its_probabilities():
+def test_a_screen_is_told_of_the_student_only_if_it_asks():
     def statistic(screen, votes, probs):
         assert probs is None
         return votes.max(axis=-1)

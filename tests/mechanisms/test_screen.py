@@ -66,7 +66,7 @@ def test_a_student_states_probabilities(probs, use):
         getattr(mechanism, use)(np.array([[5, 4]]), *more.get(use, []), student_probs=[probs])
 
 
-def test_a_cost_that_depends_on_a_student_is_not_told_without_one():
+def test_a_cost_that_needs_a_student_is_not_told_without_one():
     with raises(InputError, match=r"^student_probs=missing"):
         INTERACTIVE.cost([[600, 400]], [0])
 
@@ -81,7 +81,7 @@ def test_wrong_screens_are_refused_by_name(name, knob, value):
         presets.build(name, **{knob: value})
 
 
-def test_a_threshold_out_of_reach_and_a_certain_student_are_refused():
+def test_an_unreachable_threshold_or_confidence_is_refused():
     with raises(InputError, match=r"threshold=5000: must be at most"):
         nzc.Confident(5000, 5, 40).check(250)
     with raises(InputError, match="confidence=1: must be a number strictly between 0 and 1"):

@@ -20,7 +20,7 @@ def test_a_plan_agrees_with_simulated_runs() -> None:
         assert mechanism.worst_case_epsilon(row.queries, 1e-5, rough=True) <= 0.5
 
 
-def test_the_recommended_run_keeps_the_budget_and_is_the_best_good_one() -> None:
+def test_the_recommended_run_is_the_best_within_the_budget() -> None:
     plan = nzc.Plan(400, 4, epsilon=0.3, queries=(40,))
     best = plan.recommended
     assert (best.aggregator, best.queries) == ("gnmax", 40)

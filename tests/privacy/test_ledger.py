@@ -77,7 +77,7 @@ def test_what_is_recorded_is_what_is_returned(ledger: Ledger) -> None:
     assert ledger.entries("other") == []
 
 
-def test_a_repeated_release_has_its_first_labels_and_the_larger_cost(ledger: Ledger) -> None:
+def test_a_repeated_release_has_first_labels_and_larger_cost(ledger: Ledger) -> None:
     ledger.record(release(cost=0.5, labels=b"first"))
     for cost, larger in ((0.4, 0.5), (0.7, 0.7), (0.5, 0.7)):
         returned = ledger.record(release(cost=cost, labels=b"second"))
@@ -87,7 +87,7 @@ def test_a_repeated_release_has_its_first_labels_and_the_larger_cost(ledger: Led
     assert (fewer.rdp[:3] == 0.7 * ORDERS[:3]).all()
 
 
-def test_total_is_the_composition_of_all_distinct_releases_of_the_dataset(ledger: Ledger) -> None:
+def test_total_is_the_composition_of_distinct_releases(ledger: Ledger) -> None:
     for key in "abc":
         ledger.record(release(key))
     ledger.record(release("z", cost=9.0, dataset="another"))
@@ -178,7 +178,7 @@ def test_a_damaged_or_empty_file_is_no_new_ledger(tmp_path: Path, content: bytes
     assert path.read_bytes() == before
 
 
-def test_a_lost_file_is_not_made_anew_and_a_locked_one_waited_for_no_longer_than_said(
+def test_a_lost_ledger_is_no_new_one_and_a_locked_one_times_out(
     ledger: Ledger,
 ) -> None:
     with sqlite3.connect(ledger.path, isolation_level=None) as connection:

@@ -506,7 +506,7 @@ def _sent() -> dict[str, bytes]:
 
 
 @parametrize("name", KINDS)
-def test_neighbours_differ_by_what_is_charged_and_leave_equal_folders(run: Run, name: str) -> None:
+def test_neighbouring_runs_differ_by_what_is_charged(run: Run, name: str) -> None:
     kind = KINDS[name]
     settings = [f"dataset.classes={kind.classes}"]
     expected = {"published/labels.csv", "published/README.md"}

@@ -88,7 +88,7 @@ def test_equal_votes_on_other_rows_are_another_release() -> None:
 
 
 @parametrize("rng", ["seeded", "system"])
-def test_equal_votes_between_other_neighbours_are_another_release(rng: str) -> None:
+def test_equal_votes_of_other_neighbours_are_another_release(rng: str) -> None:
     """Teachers that agree vote alike whatever the unit of privacy; else the first unit's words
     stood for both.
     """
@@ -100,7 +100,7 @@ def test_equal_votes_between_other_neighbours_are_another_release(rng: str) -> N
     assert np.isinf(ledger.total("", 1e-5))
 
 
-def test_where_noise_ends_the_asking_what_might_have_followed_is_paid() -> None:
+def test_what_might_have_followed_a_noisy_end_is_paid() -> None:
     """By enumeration: the second query is asked only if the first has no answer, and only its votes
     change.
     """
@@ -144,7 +144,7 @@ def test_no_promise_is_made_that_cannot_be_kept(
         Promise.of(policy_of(mechanism, budget), [20, 20])
 
 
-def test_a_sanitised_epsilon_is_shared_by_runs_that_released_the_same() -> None:
+def test_a_sanitised_epsilon_is_shared_by_equal_runs() -> None:
     """Of the system's noise labels are drawn once until they are kept; what was made of them is
     each run's own.
     """
@@ -156,7 +156,7 @@ def test_a_sanitised_epsilon_is_shared_by_runs_that_released_the_same() -> None:
     assert first == again != other
 
 
-def test_a_published_bound_that_depends_on_votes_is_a_release_of_its_own() -> None:
+def test_a_published_bound_of_votes_is_a_release_of_its_own() -> None:
     """It takes its share of the budget, is recorded in the ledger, and takes the place of the other
     bound.
     """
@@ -225,7 +225,7 @@ def test_rounds_of_two_mechanisms_add_up() -> None:
     assert_allclose((one.cost + two.cost).rdp(orders), by_hand, rtol=1e-12)
 
 
-def test_a_student_reinforces_only_what_was_asked_and_not_answered() -> None:
+def test_a_student_reinforces_only_unanswered_queries() -> None:
     probs = np.full((POOL, CLASSES), 0.01)
     probs[:, 2] = 0.97
     probs[::2] = 1 / CLASSES
@@ -252,7 +252,7 @@ def test_asking_stops_after_so_many_answers(sizes: list[int]) -> None:
 @parametrize(
     ("noise", "screen"), [(GaussianNoise(20), None), (LaplaceNoise(0.1), ThresholdScreen(60, 20))]
 )
-def test_a_budget_holds_over_all_rounds_and_refused_queries_have_no_label(
+def test_a_budget_holds_over_all_rounds(
     noise: GaussianNoise | LaplaceNoise, screen: ThresholdScreen | None
 ) -> None:
     """Three rounds get as many labels as one round of all queries, and what the budget refuses

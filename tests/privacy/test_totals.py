@@ -35,7 +35,7 @@ def test_promises_add_up_as_decimals_where_all_protect_the_same() -> None:
         assert Total.of([PURE, (0.1, 0.0, other)]) == Total(2, np.inf, 0)
 
 
-def test_what_is_published_adds_up_under_one_name_and_keeps_to_its_limit(ledger: Ledger) -> None:
+def test_published_epsilons_add_up_and_keep_to_their_limit(ledger: Ledger) -> None:
     one = People(ledger, "one", None)
     more = (0.2, 0.0, PATIENT)
     for _ in range(2):  # the second is another folder of the same run

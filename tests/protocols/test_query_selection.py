@@ -22,7 +22,7 @@ def test_what_is_chosen_is_left_and_never_asked_twice(choice: str) -> None:
         assert set(rows) <= set(left)
 
 
-def test_balanced_takes_as_many_of_each_class_as_there_are_and_entropy_the_least_certain() -> None:
+def test_balanced_and_entropy_choose_what_they_say() -> None:
     def chosen(choice: str, probs: np.ndarray) -> np.ndarray:
         selection = QuerySelection(choice)
         return selection.choose(np.arange(POOL), 20, probs, default_rng(0))

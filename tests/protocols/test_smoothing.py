@@ -60,7 +60,7 @@ def test_large_noise_leaves_the_shares_of_all_records() -> None:
     assert np.allclose(nothing, 0.25, atol=1e-3)
 
 
-def test_smoothing_labels_more_rows_right_than_each_cell_alone_and_surer_rows_more_often() -> None:
+def test_smoothing_labels_better_than_each_cell_alone() -> None:
     shares = []
     for seed in range(2):
         rng = default_rng(seed)

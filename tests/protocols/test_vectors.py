@@ -45,7 +45,7 @@ def _apart(
 
 @parametrize("code", CODES)
 @parametrize("labels_only", [False, True])
-def test_a_replaced_record_or_label_moves_the_sums_by_two_at_most(
+def test_a_replaced_record_moves_the_sums_by_two_at_most(
     code: np.ndarray, labels_only: bool
 ) -> None:
     records = [[record] for record in RECORDS]

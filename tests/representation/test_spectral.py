@@ -52,7 +52,7 @@ def test_no_private_record_moves_any_other_row(spectral: Spectral, tmp_path: Pat
     assert np.flatnonzero((before.private != after.private).any(axis=1)).tolist() == [7]
 
 
-def test_rows_along_a_path_are_close_and_rows_across_a_gap_are_not(tmp_path: Path) -> None:
+def test_rows_along_a_path_are_close_and_across_a_gap_are_not(tmp_path: Path) -> None:
     """One row of each class tells the classes of all others in the map, and not in the plane."""
     splits = _rings()
     two = replace(SPECTRAL, neighbours=10, dimensions=2)

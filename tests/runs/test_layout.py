@@ -12,9 +12,7 @@ from conftest import (
 from nzc.runs.layout import short_name
 
 
-def test_runs_are_named_by_what_was_typed_but_for_secrets_and_places(
-    run_nzc: RunNzc, histograms: Path
-) -> None:
+def test_runs_are_named_by_what_was_typed_but_secrets(run_nzc: RunNzc, histograms: Path) -> None:
     unnamed = ["tracking.model=false", "paths.store=kept", "+objective=http://me:hunter2@there"]
     ran = run_nzc(*TRACKED, *unnamed)
     (run,) = tracked_runs()

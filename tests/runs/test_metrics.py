@@ -52,7 +52,7 @@ def test_what_is_not_known_is_none_and_not_zero() -> None:
     assert Metrics.of(np.full((2, 2), np.nan), np.array([0, 1]), PATIENTS).auc is None
 
 
-def test_built_in_and_own_metrics_stand_in_table_result_and_tracker(run_nzc: RunNzc) -> None:
+def test_metrics_stand_in_table_result_and_tracker(run_nzc: RunNzc) -> None:
     """On skewed classes: three of scikit-learn's that nzc has too, and one that fails."""
     rng = np.random.default_rng(0)
     y = (np.arange(600) % 10 == 0).astype(int)  # nine tenths are of one class

@@ -16,7 +16,7 @@ FILE = [*VOTES, "teachers.path=votes.npy", "dataset.name=people"]
         ([*SMALL, "baseline=true", "budget.epsilon=1"], "baseline=true: must be false"),
     ],
 )
-def test_what_must_not_be_published_is_refused_before_noise_is_drawn(
+def test_what_must_not_be_published_is_refused_before_noise(
     run_nzc: RunNzc, histograms: Path, settings: list[str], line: str, command: Command
 ) -> None:
     """`nzc publish` says the same of a run with a seed; so does a public tracker."""

@@ -14,7 +14,7 @@ def _confident(epsilon: float | None) -> Any:
     return OmegaConf.create(tree | {"aggregator": preset}).aggregator
 
 
-def test_noise_beside_that_of_a_budget_keeps_the_proportion_of_the_preset() -> None:
+def test_noise_beside_that_of_a_budget_keeps_its_proportion() -> None:
     typed = _confident(None)
     usual = typed.sigma1 / typed.sigma
     typed.sigma = 7

@@ -105,7 +105,7 @@ def test_number_of_teachers_rows_and_classes_are_in_the_key(kind: ShardedTeacher
     assert _key(replace(kind, count=None, records=8), _splits()) == keys[0]  # 5 of 8 records
 
 
-def test_options_of_the_trainer_are_in_the_key_of_what_they_can_change() -> None:
+def test_trainer_options_are_in_the_key_of_what_they_change() -> None:
     """Teachers do not get options of a representation; loggers and profilers change nothing.
 
     Teachers of 16 bits predict a little differently.

@@ -80,7 +80,7 @@ DAMAGE = {
 
 
 @parametrize("damage", DAMAGE)
-def test_predictions_are_computed_once_and_again_where_they_are_damaged(
+def test_predictions_are_computed_once_unless_damaged(
     store: PredictionStore, damage: str, capsys: CaptureFixture[str]
 ) -> None:
     train = Train()
@@ -98,7 +98,7 @@ def test_predictions_are_computed_once_and_again_where_they_are_damaged(
         DAMAGE[damage](entry.path)
 
 
-def test_unfinished_work_is_kept_and_a_leftover_of_a_killed_writer_removed(
+def test_unfinished_work_is_kept_and_leftovers_are_removed(
     store: PredictionStore,
 ) -> None:
     def stop(work: Path) -> np.ndarray:

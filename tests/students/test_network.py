@@ -337,7 +337,7 @@ def test_an_average_that_teaches_is_there_in_its_mode(mode: str, monkeypatch: Mo
         (RANKED, {"batch_size": 3}, "student.network=mlp: .*Ranked"),
     ],
 )
-def test_what_cannot_take_a_step_is_refused_before_teachers_train(
+def test_what_cannot_take_a_step_is_refused_before_training(
     config: NetworkStudent, wrong: dict[str, Any], line: str
 ) -> None:
     with raises(InputError, match=f"^{line}"):

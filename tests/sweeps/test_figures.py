@@ -82,7 +82,7 @@ def test_seeds_are_a_mean_and_a_bar_also_where_x_is_measured(
     assert bar == [[places[0], 0.5], [places[0], 0.7]]
 
 
-def test_a_figure_leaves_out_what_has_no_value_and_is_not_drawn_without_any(tmp_path: Path) -> None:
+def test_a_figure_leaves_out_what_has_no_value(tmp_path: Path) -> None:
     jobs = _jobs(
         {"name": "a", "accuracy": 0.5, "epsilon.exact": 1.0},
         {"name": "b", "accuracy": 0.6, "epsilon.exact": INF},

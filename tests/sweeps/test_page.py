@@ -70,7 +70,7 @@ def test_a_sweep_has_a_table_a_page_and_a_parent_run(run_nzc: RunNzc, histograms
     assert f"was not started (job 1: {NAME})" in text
 
 
-def test_an_epsilon_of_0_beside_an_infinite_one_protects_nobody_on_any_screen(
+def test_an_epsilon_of_0_beside_an_infinite_protects_nobody(
     run_nzc: RunNzc, here: Path, command: Command
 ) -> None:
     """Clean votes that are far from a tie cost nothing; with them count labels of a tie."""

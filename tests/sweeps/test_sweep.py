@@ -127,7 +127,7 @@ def test_every_sweep_file_composes_row_by_row(path: Path, choices: int) -> None:
             build(cfg, "aggregator")
 
 
-def test_metrics_and_columns_that_nothing_has_are_refused_before_the_first_job(
+def test_unknown_metrics_and_columns_are_refused_before_jobs(
     run_nzc: RunNzc,
 ) -> None:
     f1 = "metrics: {f1: {_target_: sklearn.metrics.f1_score, average: macro}}\n"
@@ -139,7 +139,7 @@ def test_metrics_and_columns_that_nothing_has_are_refused_before_the_first_job(
     assert not Path("outputs").exists()
 
 
-def test_a_search_finds_what_it_is_after_and_its_cost_is_in_the_ledger(run_nzc: RunNzc) -> None:
+def test_a_search_finds_its_aim_and_is_in_the_ledger(run_nzc: RunNzc) -> None:
     search = ["+sweeps=search_noise", *FILE, "teachers.labels=labels.npy"]
     trials = ["hydra.sweeper.n_trials=3", "hydra.sweep.subdir=t${hydra.job.num}"]
     ran = run_nzc(*search, "hydra/sweeper=optuna", *trials)

@@ -18,7 +18,7 @@ def _jobs(*jobs: dict[str, Any]) -> DataFrame:
     )
 
 
-def test_columns_that_a_file_names_stand_in_the_table_whatever_they_hold() -> None:
+def test_columns_that_a_file_names_stand_in_the_table() -> None:
     """Shares, ε (rounded up), other numbers (to the nearest), text, and nothing; of two seeds."""
     same = {
         "epsilon.published": 1.0001,
@@ -68,7 +68,7 @@ def test_a_table_shows_the_papers_value_before_the_measured() -> None:
     assert not table.notes
 
 
-def test_warnings_of_seeds_are_one_line_without_regard_to_their_numbers() -> None:
+def test_warnings_of_seeds_are_one_line() -> None:
     said = [["90.1 % are right"], ["90.2 % are right", "few labels"], [], None]
     names = ["a", "a", "b", "b"]
     jobs = _jobs(

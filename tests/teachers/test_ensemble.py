@@ -21,7 +21,7 @@ from nzc.validation import InputError
 
 
 @parametrize(("missing", "kind"), [(0, np.ndarray), (1, FileRows)])
-def test_records_that_shared_memory_cannot_hold_are_sent_by_a_file(
+def test_records_beyond_shared_memory_are_sent_by_a_file(
     splits: DataSplits, missing: int, kind: type, monkeypatch: MonkeyPatch
 ) -> None:
     usage = SimpleNamespace(free=2 * splits.private.x.nbytes - missing)

@@ -89,7 +89,7 @@ def test_a_person_moves_one_vote_a_query(teachers: ShardedTeachers) -> None:
     assert most_moved == 2
 
 
-def test_teachers_without_a_record_vote_for_the_class_of_their_own_number() -> None:
+def test_teachers_without_a_record_vote_by_their_number() -> None:
     """Where records have names, a hash decides who learns from them."""
     splits = replace(_table(default_rng(0), 60, 60), units=Units(keys=np.arange(60)))
     teachers = replace(TREES, count=40)
@@ -99,7 +99,7 @@ def test_teachers_without_a_record_vote_for_the_class_of_their_own_number() -> N
     assert all((predictions[teacher] == teacher % 3).all() for teacher in empty)
 
 
-def test_a_shard_of_names_has_the_same_order_whatever_that_of_the_file() -> None:
+def test_a_shard_of_names_has_an_order_of_its_own() -> None:
     rng = default_rng(0)
     names = rng.permutation(200)
     order = rng.permutation(200)

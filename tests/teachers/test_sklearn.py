@@ -80,7 +80,7 @@ def test_shards_of_few_classes(splits: DataSplits, tmp_path: Path) -> None:
     assert sorted(single[:, 0]) == sorted(private.y)
 
 
-def test_nested_estimators_are_seeded_and_have_one_thread_unless_given() -> None:
+def test_nested_estimators_are_seeded_and_single_threaded() -> None:
     """Each teacher has a process, and LightGBM would take all cores in each."""
     pipeline = make_pipeline(
         RandomForestClassifier(), RandomForestClassifier(n_jobs=3), DecisionTreeClassifier()

@@ -14,7 +14,7 @@ from nzc.validation import InputError
 NONE = DataSplits.empty()
 
 
-def test_a_file_of_votes_may_lack_some_where_the_number_of_teachers_is_stated(
+def test_votes_may_be_missing_where_teachers_are_counted(
     tmp_path: Path,
 ) -> None:
     predictions = np.array([[0, 1, -1], [0, -1, -1], [2, 1, -1]])

@@ -43,7 +43,7 @@ def _states(nested: bool) -> list[str]:
         (KeyboardInterrupt(), 130, ["FINISHED", "KILLED"], "1 of 3 jobs finished"),
     ],
 )
-def test_a_sweep_goes_on_after_a_job_that_fails_and_closes_all_where_it_is_stopped(
+def test_a_sweep_goes_on_after_a_failure_and_closes_when_stopped(
     run_nzc: RunNzc, histograms: Path, monkeypatch: MonkeyPatch,
     how: BaseException, code: int, jobs: list[str], note: str,
 ) -> None:  # fmt: skip

@@ -21,7 +21,7 @@ from nzc.runs import outputs, pipeline
 from nzc.tracking import record, tracked, unsent
 
 
-def test_memory_and_time_are_sent_only_where_private_facts_may_be(
+def test_memory_and_time_are_sent_only_where_private(
     run_nzc: RunNzc, histograms: Path, monkeypatch: MonkeyPatch
 ) -> None:
     """A whole run sends them otherwise."""

@@ -30,7 +30,7 @@ def test_database_and_artifacts_are_where_they_are_asked_to_be(
     assert len(new) > 5 and [path for path in new if path.stat().st_mode & 0o077] == []
 
 
-def test_a_password_is_neither_said_nor_sent_and_from_the_environment_not_even_kept(
+def test_a_password_is_neither_said_nor_sent(
     run_nzc: RunNzc, histograms: Path, monkeypatch: MonkeyPatch
 ) -> None:
     address = nowhere().replace("//", "//user:hunter2@")
