@@ -41,6 +41,11 @@ KINDS: dict[str, tuple[type, ...]] = {
 _OPTIONAL = ("dataset", "representation", "student", "tracking")
 #: Keys whose `_target_` is called later, with further arguments, also without `_partial_: true`.
 _FACTORIES = ("network", "optimizer", "schedule")
+#: Where classes are now that stored configurations of older versions name.
+_MOVED = {
+    "nzc.teachers.cells.Cells": "nzc.protocols.cells.Cells",
+    "nzc.teachers.sums.Sums": "nzc.protocols.sums.RecordSums",
+}
 #: An example of the key `metrics`.
 _METRIC = "as in metrics.f1={_target_: sklearn.metrics.f1_score, average: macro}"
 
@@ -184,7 +189,7 @@ def _imported(target: Any, key: str) -> Any:
     if os.getcwd() not in sys.path:
         sys.path.append(os.getcwd())
     try:
-        return resolve_name(target)
+        return resolve_name(_MOVED.get(target, target))
     except Exception as error:  # a module may raise anything
         raise InputError(
             key, target, f"must be a class or function that can be imported ({in_a_line(error)})"

@@ -47,8 +47,7 @@ def build_components(cfg: DictConfig, choices: Tree, figures: bool) -> Parts:
     dataset = build(cfg, "dataset", choices["dataset"])
     if dataset is not None:
         check_data(dataset, cfg.queries)
-    teachers = build(cfg, "teachers")
-    protocol = teachers if isinstance(teachers, Protocol) else Votes(teachers)
+    protocol = build_protocol(cfg)
     if cfg.figures is not None:
         figures = cfg.figures
     representation = None
@@ -84,6 +83,12 @@ def build_components(cfg: DictConfig, choices: Tree, figures: bool) -> Parts:
         figures=figures,
         metrics=metrics,
     )
+
+
+def build_protocol(cfg: DictConfig) -> Protocol:
+    """Return what the group `teachers` describes: a protocol, or teachers that vote."""
+    teachers = build(cfg, "teachers")
+    return teachers if isinstance(teachers, Protocol) else Votes(teachers)
 
 
 def build_policy(cfg: DictConfig, protocol: Protocol, rows: Callable[[], int]) -> Policy:

@@ -7,6 +7,7 @@ from omegaconf import OmegaConf
 from pytest import raises
 
 from nzc.app.build import build
+from nzc.protocols.sums import RecordSums
 from nzc.validation import InputError
 
 GNMAX = {"_target_": "nzc.NoisyArgmax", "noise": {"_target_": "nzc.GaussianNoise", "sigma": 4}}
@@ -51,3 +52,8 @@ def test_parts_that_no_price_holds_for_are_refused_by_their_key(here: Path) -> N
     ):
         with raises(InputError, match=message):
             _build("aggregator", node)
+
+
+def test_configurations_of_older_versions_name_classes_where_they_were() -> None:
+    stored = OmegaConf.create({"teachers": {"_target_": "nzc.teachers.sums.Sums"}})
+    assert isinstance(build(stored, "teachers"), RecordSums)
