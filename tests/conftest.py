@@ -115,7 +115,7 @@ def fixed_entropy(monkeypatch: MonkeyPatch) -> None:
 
     def require_seed(seed: Any = None) -> np.random.Generator:
         caller = sys._getframe(1).f_globals.get("__name__", "")
-        own = caller.partition(".")[0] == "nzc" or caller.startswith(("test_", "conftest"))
+        own = caller.startswith(("nzc", "test_", "conftest"))
         assert seed is not None or not own, f"a generator without a seed in {caller}"
         return seeded(0 if seed is None else seed)
 

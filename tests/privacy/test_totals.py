@@ -15,6 +15,7 @@ from nzc.privacy.totals import People, Total
 from nzc.runs.formatting import number
 from nzc.validation import InputError
 
+pytestmark = pytest.mark.usefixtures("usual_umask")
 PATIENT = "all records of one group (one value of the column `patient`) are replaced by others"
 PURE = (0.1, 0.0, PATIENT)
 
@@ -61,7 +62,6 @@ def test_the_smallest_limit_binds_all_data_about_the_same_people(ledger: Ledger)
     assert People(ledger, "apart", "hospital").limit(None) == 2
 
 
-pytestmark = pytest.mark.usefixtures("usual_umask")
 TABLE = [
     "dataset=table", "dataset.public=public.csv", "dataset.label=back", "dataset.group=patient",
     "rng=system", "dataset.classes=[no,yes]", "teachers=logistic", "student=none",
