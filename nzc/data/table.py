@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from math import isnan
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 import pandas as pd
@@ -32,11 +32,12 @@ from nzc.data.table_encoder import (
     ColumnError,
     TableEncoder,
     blanked,
+    different,
+    is_utf8,
     read_table,
-    texts,
     written,
 )
-from nzc.data.table_fit import FORMAT, KINDS, fit_encoder, no_records
+from nzc.data.table_fit import KINDS, doubts, fit_encoder, no_records
 from nzc.ranges import CountOrZero, TwoOrMore
 from nzc.saying import say
 from nzc.storage.files import digest_of
@@ -82,11 +83,11 @@ class Table(Dataset):
             names = "null or an encoding that Python knows, such as cp1252, utf-16-le or gbk"
             raise InputError("dataset.encoding", self.encoding, f"must be {names}") from None
         for column, kind in self.kinds.items():
-            if kind not in KINDS and not FORMAT.search(str(kind)):
+            if kind not in KINDS and "%" not in str(kind):
                 raise InputError(
                     f"dataset.columns.{column}",
                     kind,
-                    f"must be {', '.join(KINDS)}, or a format such as %d.%m.%Y or $1,234.5",
+                    f"must be {', '.join(KINDS)}, or a date format such as %d.%m.%Y",
                 )
 
     def check(self) -> int:
@@ -97,12 +98,14 @@ class Table(Dataset):
         _ = self._public
 
     def load(self) -> DataSplits:
+        encoder = self._public.encoder
+        assert encoder is not None
         names = self._names["private"][self._admitted]
-        x = self._encoded("private", self._admitted)
+        x = self._encoded("private", encoder, self._admitted)
         test = self._public.test
         if self.test is not None:
             labels = self._names["test"][self.label]
-            test_x = self._encoded("test", np.ones(len(labels), bool))
+            test_x = self._encoded("test", encoder, np.ones(len(labels), bool))
             test = Split(test_x[:], self._numbers(labels))
         return replace(
             self._public,
@@ -166,13 +169,12 @@ class Table(Dataset):
         names  read only these columns; None: all
         InputError: why the file cannot be read, without a cell of it.
         """
-        expected = [self.label] if key == "private" else self._columns
         try:
             for chunk in read_table(
                 getattr(self, key),
                 rows or CHUNK,
                 names,
-                expected=expected,
+                expected=[self.label] if key == "private" else self._columns,
                 names=self._named,
                 **self._csv,
             ):
@@ -180,6 +182,8 @@ class Table(Dataset):
                     dropped = chunk.apply(lambda cells: written(cells).isin(self.drop_rows))
                     chunk = chunk[~dropped.any(axis=1)]
                 yield blanked(chunk, self._missing)
+        except InputError:
+            raise
         except Exception as error:  # pandas and pyarrow raise many types, and quote cells
             why = getattr(error, "strerror", None) or type(error).__name__
             if isinstance(error, pd.errors.ParserWarning | pd.errors.ParserError):
@@ -205,23 +209,24 @@ class Table(Dataset):
         """
         if os.path.realpath(self.public) == os.path.realpath(self.private):
             raise self.refused("public", "must be another file than dataset.private")
-        present = [key for key in SPLITS if getattr(self, key) is not None]
-        columns = {key: list(next(self._chunks(key, 1))) for key in present}
+        columns: dict[str, list[str]] = {}
+        for key in SPLITS:
+            if getattr(self, key) is not None:
+                columns[key] = list(next(self._chunks(key, 1)))
         self._check_columns(columns)
         return {key: self._names_in(key, found) for key, found in columns.items()}
 
     def _names_in(self, key: str, columns: list[str]) -> pd.DataFrame:
         """Return these names of the rows of a file, which has the columns."""
+        self._check_encoding(key)
         wanted = [name for name in columns if name in self._named] or columns[:1]
         read = None if self.drop_rows else wanted
-        parts = []
-        for chunk in self._chunks(key, names=read):
-            parts.append(pd.DataFrame({name: texts(chunk[name]) for name in wanted}))
-        names = pd.concat(parts, ignore_index=True)
+        chunks = (chunk[wanted].apply(_as_texts) for chunk in self._chunks(key, names=read))
+        names = pd.concat(chunks, ignore_index=True)
         if names.empty:
             raise self.refused(key, "must have rows")
-        required = {"test": [self.label], "private": [self.label, self._person]}
-        for name in names.columns.intersection(required.get(key, [])):
+        required = {"public": (), "test": (self.label,), "private": (self.label, self._person)}
+        for name in names.columns.intersection(required[key]):
             missing = names[name].isna().sum()
             if missing:
                 found = f"{missing:,} have none (an empty cell, or a text of dataset.missing)"
@@ -229,7 +234,14 @@ class Table(Dataset):
                 raise self.refused(key, f"{allowed}; dataset.drop_rows leaves rows out")
         return names
 
-    def _check_columns(self, files: Mapping[Any, list[str]]) -> None:
+    def _check_encoding(self, key: str) -> None:
+        """Raise InputError where a file is in UTF-8, which most other encodings would misread."""
+        path = getattr(self, key)
+        if self.encoding is not None and "utf" not in self.encoding.lower() and is_utf8(path):
+            allowed = f"must be the encoding of all CSV files, and {path} is in UTF-8"
+            raise self.refused("encoding", f"{allowed}: save all in UTF-8")
+
+    def _check_columns(self, files: Mapping[str, list[str]]) -> None:
         """Raise InputError where a file lacks a column that is named, or has other features.
 
         files  their columns. Without a header, names that only a private file has are a record:
@@ -253,18 +265,22 @@ class Table(Dataset):
 
         named = {*self._named, *self.drop}
         features = {*public} - named
-        others = {key: {*names} for key, names in files.items() if key != "public"}
+        others = {key: {*names} for key, names in sorted(files.items()) if key != "public"}
+        beyond = features.difference(*others.values())
+        if beyond:
+            near = did_you_mean(min(beyond), private)
+            raise self.refused(
+                "public",
+                f"must have columns of {self.private}; {_listed(beyond)} is none of them{near}; "
+                f"dataset.drop leaves columns out; {_SKIP}",
+            )
         allowed = f"must have the label and the columns of {self.public}"
         for key, found in others.items():
             absent = features.union([self.label]) - found
             further = found - features - named
             if absent:
                 near = did_you_mean(min(absent), further)
-                raise self.refused(
-                    key,
-                    f"{allowed}; {_listed(absent)} is missing{near}; "
-                    f"dataset.drop leaves columns out; {_SKIP}",
-                )
+                raise self.refused(key, f"{allowed}; {_listed(absent)} is missing{near}; {_SKIP}")
             if further:
                 raise self.refused(
                     key,
@@ -335,9 +351,11 @@ class Table(Dataset):
         if self.label in public:
             say(f"{self.public} has labels ({self.label}): they only measure accuracy")
         say(*warnings)
-        ids = None if self.id is None else names[self.id].to_numpy(object)
+        ids = None
+        if self.id is not None:
+            ids = names[self.id].to_numpy(object)
         persons = None
-        if self.group in names:
+        if self.group is not None and self.group in names:
             persons = np.asarray(names[self.group].factorize()[0])
             unnamed = persons < 0  # each is a person of its own
             persons[unnamed] = persons.max() + 1 + np.arange(unnamed.sum())
@@ -362,9 +380,7 @@ class Table(Dataset):
         _ = self._classes  # InputError: a file is wrong
         inputs = public.drop(columns=[*self._named, *self.drop], errors="ignore")
         try:
-            encoder, doubts = fit_encoder(
-                inputs, self.kinds, self.categories, self._missing, self.group is not None
-            )
+            encoder = fit_encoder(inputs, self.kinds, self.categories, self._missing)
         except ColumnError as error:
             raise self.refused(
                 "public", f"must have the given kinds of columns: {error}"
@@ -384,14 +400,13 @@ class Table(Dataset):
             say(f"{kind}: {shortened(', '.join(names))}")
         for name, why in encoder.unused.items():
             say(f"{name} is not used: {why}")
-        return replace(encoder, **self._csv), tuple(doubts)
+        warnings = tuple(doubts(inputs, encoder, self.group is not None))
+        return replace(encoder, **self._csv), warnings
 
-    def _encoded(self, key: str, admitted: Bools) -> AnyArray | FileRows:
+    def _encoded(self, key: str, encoder: TableEncoder, admitted: Bools) -> AnyArray | FileRows:
         """Return the features of the admitted rows of a file; what does not fit is missing."""
 
         # No value is refused: then one record would decide whether there is a run.
-        encoder = self._public.encoder
-        assert encoder is not None
         columns = [replace(column, given=True) for column in encoder.columns]
         tolerant = replace(encoder, columns=columns)
 
@@ -408,8 +423,13 @@ def _listed(names: Iterable[str]) -> str:
     return shortened(", ".join(sorted(names)))
 
 
+def _as_texts(values: pd.Series) -> pd.Series:
+    codes, names = different(values)
+    return pd.Series(names[codes], values.index, dtype=object)
+
+
 def _are_row_numbers(names: pd.Series) -> bool:
     """Return whether names number the rows from 0 or 1: two files have the same by chance."""
     numbers = pd.to_numeric(names.str.extract(r"(\d{1,15})$")[0]).sort_values()
     in_turn = numbers.iloc[0] in (0, 1) and (numbers.diff()[1:] == 1).all()
-    return bool(in_turn)
+    return bool(names.is_unique and in_turn)

@@ -6,50 +6,54 @@ Arrow files.
 
 import csv
 import re
-from abc import ABC, abstractmethod
 from base64 import b64decode
 from codecs import BOM_UTF8, BOM_UTF16_BE, BOM_UTF16_LE
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import asdict, dataclass
 from datetime import datetime, timedelta
-from functools import cache
-from io import TextIOBase
 from itertools import islice
+from operator import itemgetter
 from pathlib import Path
-from typing import Any, ClassVar, Self
+from typing import Any
 from warnings import catch_warnings
 
 import numpy as np
 import pandas as pd
+from pandas.io.common import get_handle
 
 Array = np.ndarray[Any, Any]
 
+NUMBER = "number"
+CATEGORY = "category"
+DATE = "date"
+#: The kind of free text, such as notes.
+TEXT = "text"
+#: The parts of numbers and dates, each of which may be a feature.
+PARTS = {NUMBER: ("",), DATE: ("day", "month", "weekday", "hour")}
 #: Free text is taken as pieces of words, of so many characters: a word has a space at both ends.
 PIECES = (2, 4)
-#: How a number is written with a decimal point, and with a decimal comma: a currency or unit may
-#: stand at an end of these formats.
+#: The kind of numbers with a decimal comma, such as 1.234,56.
+COMMA = "comma"
+#: The format of numbers that are times of a day or durations, in hours: 18:30, 18.30.00, 6:30 pm, 2
+#: days 07:30:00.
+TIME = "time"
+#: How a number is written with a decimal point, and with a decimal comma: formats, with a currency
+#: or unit at an end.
 POINTED = "1,234.5"
 COMMAED = "1.234,5"
 #: Standardised numbers are cut here, so that one absurd value does not outweigh all other features.
 LIMIT = 10.0
 _TEXT = (".csv", ".tsv", ".txt")
-_ARROW = {
-    ".parquet": "parquet",
-    ".pq": "parquet",
-    ".arrow": "arrow",
-    ".feather": "arrow",
-    ".ipc": "arrow",
-}
-#: Texts that are missing values, as for pandas.
+_PARQUET = (".parquet", ".pq")
+_ARROW = (".arrow", ".feather", ".ipc")
+#: What separates the cells of a single column.
+_NONE = "\x1f"
+#: Texts that stand for a missing value, as in pandas.
 _MISSING = [
     *("", "<NA>", "N/A", "NA", "n/a", "NULL", "null", "None", "NaN", "nan", "-NaN", "-nan"),
     *("#N/A", "#N/A N/A", "#NA", "1.#IND", "-1.#IND", "1.#QNAN", "-1.#QNAN"),
 ]
-csv.field_size_limit(2**31 - 1)  # a text may be longer than 131,072 characters
-#: What separates the cells of a single column.
-_NONE = "\x1f"
-#: The header of a CSV file has at most so many lines.
+#: The header of a CSV file is within so many lines.
 _HEAD = 100
 _TIME = re.compile(
     r"(?:(-?[0-9]+) days?,?(?: \+?|$))?"
@@ -64,12 +68,10 @@ _DATE_AND_TIME = r"^(.*?)(?:(?:T|,?\s+)([0-9]{1,2}[:.][0-9]{2}\b.*))?$"
 _NUMBER = re.compile(r"([^0-9]*?)((?:(?<![^\W\d_])[.,])?[0-9](?:.*[0-9])?)([^0-9]*)")
 #: The other signs that are read as a minus.
 _MINUS = dict.fromkeys(map(ord, "\u2212\u2012\u2013\ufe63\uff0d"), "-")
-#: Orders of the three parts of a date; a year of two digits comes last, or first between hyphens.
-_ORDERS = (
-    "%d{}%m{}%Y %m{}%d{}%Y %Y{}%m{}%d %d{}%m{}%y %m{}%d{}%y %d{}%b{}%Y %b{}%d{}%Y %Y{}%b{}%d "
-    "%d{}%B{}%Y %B{}%d{}%Y %d{}%b{}%y %b{}%d{}%y"
-)
-_DATE = re.compile(r"(\w+)([-/.]\s?|,?\s)(\w+)([-/.]\s?|,?\s)(\d+)(?:(?:T|,?\s+)\d.*)?", re.ASCII)
+_NO_CENTS = re.compile(r"(?<=[0-9])(?:[.,]-{1,2}|/-)(?=[^0-9]*$)")  # 12.-, 12,-- and 12/-
+_MONEY = r"\w{0,3}[$\u00a2-\u00a5\u20a0-\u20cf]|[A-Z]{3}"
+#: $ - and - EUR: a dash alone may be a missing value.
+_ZERO = re.compile(rf"({_MONEY})\s*-+|-+\s*({_MONEY})")
 _SAME_TEXT = (
     (r"^(-?\d+)\.0+$", r"\1"),
     (r"^-0$", "0"),
@@ -108,13 +110,15 @@ def read_table(
     what it is. Other errors are those of pandas and pyarrow.
     """
     path = Path(path)
-    ending = path.suffix.lower()
-    if ending in _ARROW:
-        chunks = _arrow_chunks(path, rows, columns, _ARROW[ending])
-    elif ending in _TEXT:
+    endings = {*map(str.lower, path.suffixes[-2:])}  # .csv.gz too
+    if endings & {*_PARQUET}:
+        chunks = _arrow_chunks(path, rows, columns, "parquet")
+    elif endings & {*_ARROW}:
+        chunks = _arrow_chunks(path, rows, columns, "arrow")
+    elif endings & {*_TEXT}:
         chunks = _csv_chunks(path, rows, columns, **csv_settings)
     else:
-        raise ColumnError(f"its name must end in {', '.join((*_TEXT, *_ARROW))}")
+        raise ColumnError(f"its name must end in {', '.join((*_TEXT, _PARQUET[0], *_ARROW))}")
     with catch_warnings(action="error", category=pd.errors.ParserWarning):  # too many cells
         for chunk in chunks:
             chunk.columns = chunk.columns.map(_column_name)
@@ -135,11 +139,11 @@ def _csv_chunks(
 ) -> Iterator[pd.DataFrame]:
     """Yield the rows of a CSV file, whose cells are text.
 
-    expected  columns, one at least: they tell the separator
+    expected  columns, one at least: they tell the separator, and the header from a comment
     names     columns whose cells are names: None, NA or null is one there. In the others it is
               missing, as in pandas
     encoding  of a file without a byte-order mark; None: UTF-8
-    skip      lines before the header
+    skip      lines before the header, beside empty lines, comments and Excel's `sep=`
     quoting   minimal: cells may be in quotation marks; none: a quotation mark is part of its cell
 
     Columns without a name are left out.
@@ -147,19 +151,24 @@ def _csv_chunks(
     encoding = _encoding(path, encoding)
     rule = csv.QUOTE_NONE if quoting == "none" else csv.QUOTE_MINIMAL
     try:
-        with open(path, encoding=encoding, newline="") as opened:
-            file: Any = opened
+        with get_handle(path, "r", encoding=encoding, compression="infer") as opened:
+            file: Any = opened.handle
             start = list(islice(file, skip + _HEAD))
-            separator, header = _header(start[skip:], expected, rule)
+            before, separator, header = _header(start[skip:], expected, rule)
             file.seek(0)
-            for _ in range(skip):  # a quote in these lines would confuse pandas
+            for _ in range(skip + before):  # a quote in these lines would confuse pandas
                 file.readline()
+            lines = file
             if rule == csv.QUOTE_MINIMAL:
-                file = _Text(_checked(file, separator, len(header), skip))
+                lines = _checked(file, separator, len(header), skip + before)
+            file = _Text(_once(lines, separator))
             chosen = None  # with a choice of columns, pandas takes rows with too many cells
             if columns is not None:
                 chosen = [name for name in header if _column_name(name) in columns]
-            named = [name for name in header if _column_name(name) in names]
+            missing: dict[str, Any] = dict.fromkeys(header, _MISSING)
+            for name in header:
+                if _column_name(name) in names:
+                    missing[name] = ""
             chunks = pd.read_csv(
                 file,
                 chunksize=rows,
@@ -170,7 +179,7 @@ def _csv_chunks(
                 index_col=False,
                 usecols=chosen,
                 keep_default_na=False,
-                na_values=dict.fromkeys(header, _MISSING) | dict.fromkeys(named, ""),
+                na_values=missing,
             )
             for chunk in chunks:  # separators may end the header
                 yield chunk.loc[:, ~chunk.columns.str.startswith("Unnamed: ")]
@@ -180,8 +189,8 @@ def _csv_chunks(
 
 def _encoding(path: Path, given: str | None) -> str:
     """Return the encoding that a CSV file's byte-order mark says, or else the given one."""
-    with open(path, "rb") as file:
-        start = file.read(3)
+    with get_handle(path, "rb", compression="infer", is_text=False) as opened:
+        start = opened.handle.read(3)
     if start.startswith((BOM_UTF16_LE, BOM_UTF16_BE)):
         return "utf-16"
     if start == BOM_UTF8:
@@ -191,14 +200,27 @@ def _encoding(path: Path, given: str | None) -> str:
     return given or "utf-8"
 
 
-class _Text(TextIOBase):
+class _Text:
     """Lines as a file that pandas reads."""
 
     def __init__(self, lines: Iterator[str]) -> None:
         self._lines = lines
 
-    def read(self, _: int | None = None) -> str:
+    def __iter__(self) -> Iterator[str]:
+        return self._lines
+
+    def read(self, _: int) -> str:
         return "".join(islice(self._lines, 1000))
+
+
+def _once(lines: Iterator[str], separator: str) -> Iterator[str]:
+    """Yield lines, the first of which is the header: files that were joined repeat it."""
+    header = next(lines)
+    yield header
+    ends = "\ufeff\r\n"  # a byte-order mark begins each of the files
+    for line in lines:
+        if line.strip(ends) != header.strip(ends) or separator not in header:
+            yield line
 
 
 def _checked(file: Iterable[str], separator: str, cells: int, number: int) -> Iterator[str]:
@@ -210,67 +232,65 @@ def _checked(file: Iterable[str], separator: str, cells: int, number: int) -> It
     cells   of a row
     number  of the last line before
     """
-    lines: list[str] = []  # of a record
-
-    def kept() -> Iterator[str]:
-        for line in file:
-            lines.append(line)
-            yield line
-
     mark = re.escape(separator)
+    quoted = '"[^"]*+(?:""[^"]*+)*+'
+    cell = f'(?: *+{quoted}"[^{separator}]*+|(?! *")[^{separator}]*+)'
+    opened = re.compile(rf"(?:{cell}{mark})*+ *+({quoted})\Z")
     in_sentences = separator in ",;"
     between = re.compile(rf"{mark}(?=\S)" if in_sentences else mark)
     least = 3 if in_sentences else 1
-
-    def holds_rows(cell: str) -> bool:
-        first, *others = re.split(r"\r\n?|\n", cell)
-        if not others:
-            return False
-        first += "\n" + others.pop()  # of the row where it begins, and of that where it ends
-        counts = [len(between.findall(line)) for line in (first, *others)]
-        return {*counts} == {cells - 1} and sum(counts) >= least
-
-    for _ in _records(kept(), separator):
-        if len(lines) > 1:
-            wrong = True
-            with suppress(csv.Error):  # there is text behind the quoted cell, or it has no end
-                wrong = any(map(holds_rows, next(_records(lines, separator, strict=True))))
-            if wrong:
-                raise ColumnError(
-                    f"the quoted cell that begins in line {number + 1:,} holds whole rows; "
-                    "if no cell is quoted, type dataset.quoting=none"
-                )
-        number += len(lines)
-        yield from lines
-        lines.clear()
+    counts: list[int] = []  # of separators in each line of a quoted cell that goes on
+    for line in file:
+        yield line
+        number += 1
+        if counts:
+            inside, end, behind = line.replace('""', "  ").partition('"')
+            counts.append(len(between.findall(inside)))
+            if not end:
+                continue
+            behind, _, rest = behind.partition(separator)
+            begun = number - len(counts) + 1
+            counts[0] += counts.pop()  # of the row where it begins, and of that where it ends
+            if behind.strip() or ({*counts} == {cells - 1} and sum(counts) >= least):
+                where = f"the quoted cell that begins in line {begun:,} holds whole rows"
+                raise ColumnError(f"{where}; if no cell is quoted, type dataset.quoting=none")
+            counts = []
+            line = line[len(line) - len(rest) :]
+        match = '"' in line and opened.match(line)
+        if match:
+            counts = [len(between.findall(match[1]))]
 
 
-def _records(lines: Iterable[str], separator: str, **settings: Any) -> Iterator[list[str]]:
-    """Return the cells of each record in the lines of a file, as pandas divides them."""
-    return csv.reader(lines, delimiter=separator, skipinitialspace=True, **settings)
-
-
-def _header(lines: Sequence[str], expected: Collection[str], rule: Any) -> tuple[str, list[str]]:
-    """Return separator and cells of a CSV file's header, the first of these lines.
+def _header(
+    lines: Sequence[str], expected: Collection[str], rule: Any
+) -> tuple[int, str, list[str]]:
+    """Return of a CSV file's header the number of lines before it, the separator and the cells.
 
     The header alone decides, and no record: how a private file is read must not depend on one
     record.
     """
+    for before, line in enumerate(lines):
+        if not line.strip(' \t\r\n,;|"') or line.lower().startswith(("sep=", '"sep=')):
+            continue
+        readings = []
+        for separator in ",;\t|":
+            cells = _cells(lines[before:], separator, rule)
+            shared = len({*map(_column_name, cells)}.intersection(expected))
+            readings.append((shared, len(cells), separator, cells))
+        shared, number, separator, cells = max(readings, key=itemgetter(0, 1))
+        if number == 1:  # what else is in its rows is no separator
+            separator = _NONE
+        if shared or not line.startswith("#"):
+            return before, separator, cells
+    raise ColumnError(f"it has no header in its first {_HEAD} lines")
 
-    readings = {}
-    for separator in ",;\t|":
-        records = _records(lines, separator, quoting=rule)
-        readings[separator] = next(filter(None, records), [])
 
-    def likely(separator: str) -> tuple[int, int]:
-        cells = readings[separator]
-        return len({*map(_column_name, cells)}.intersection(expected)), len(cells)
-
-    separator = max(readings, key=likely)
-    cells = readings[separator]
-    if len(cells) < 2:  # what else is in its rows is no separator
-        separator = _NONE
-    return separator, cells
+def _cells(lines: Sequence[str], separator: str, rule: Any) -> list[str]:
+    """Return the cells of the record that begins in the first line; it may have line breaks."""
+    try:
+        return next(csv.reader(lines, delimiter=separator, quoting=rule, skipinitialspace=True))
+    except csv.Error:  # a cell of 131,072 characters: this is not the separator
+        return []
 
 
 def _arrow_chunks(
@@ -296,35 +316,40 @@ def _column_name(name: object) -> str:
 
 
 def is_utf8(path: str | Path) -> bool:
-    """Return whether a file is UTF-8, all of it, with other characters than ASCII."""
+    """Return whether a file is UTF-8 with other characters than ASCII, and no byte-order mark."""
     try:
-        with open(path, encoding="utf-8") as file:
-            return any([not line.isascii() for line in file])
+        with get_handle(path, "r", encoding="utf-8", compression="infer") as opened:
+            first = [line[0] for line in opened.handle if not line.isascii()][:1]
     except UnicodeDecodeError:
         return False
+    return first not in ([], ["\ufeff"])
 
 
 @dataclass(frozen=True)
-class Column(ABC):
+class Column:
     """How one column becomes features; everything was measured on the public rows.
 
-    The file of an encoder has these fields of all kinds of columns:
+    kind    number, category, date or text
+    format  of dates: as for strptime, None: ISO 8601; of numbers: how 1234.5 is written, None:
+            1234.5
+    parts   of a number: itself; of a date: those of its parts that vary; of text: axes
+    mean    [parts]
+    spread  [parts], standard deviations
+    values  categories with a feature of their own; None stands for a missing value. Of text: the
+            pieces of words that count
+    weights of text, base64 of little-endian float32 [values, 1 + parts]: of each piece its inverse
+            document frequency, and its place on the axes
+    other   whether all other categories have a feature together
+    missing whether a feature says that a number, date or text is missing
+    given   whether the user named the kind: values that it does not fit count as missing
 
-    format   of numbers and dates: how they are written
-    parts    of a number: itself; of a date: those of its parts that vary; of text: axes
-    mean     [parts]
-    spread   [parts], standard deviations
-    values   categories with a feature of their own; None stands for a missing value. Of text: the
-             pieces of words that count
-    weights  of text, base64 of little-endian float32 [values, 1 + parts]: of each piece its inverse
-             document frequency, and its place on the axes
-    other    whether all other categories have a feature together
-    missing  whether a feature says that a number, date or text is missing
-    given    whether the user named the kind: values that it does not fit count as missing
+    A category has a feature for each value. A number is a feature, and so is each part of a date:
+    standardised, and 0 where missing. So is text on each axis: the weights of its pieces, as a
+    vector of length 1, are projected on them.
     """
 
-    kind: ClassVar[str]
     name: str
+    kind: str
     format: str | None = None
     parts: Sequence[str] = ()
     mean: Sequence[float] = ()
@@ -336,230 +361,44 @@ class Column(ABC):
     given: bool = False
 
     @property
-    @abstractmethod
     def features(self) -> list[str]:
         """The names of its features: `age`, `age missing`, `admitted month`, `ward=ICU`."""
+        if self.kind == CATEGORY:
+            names = [f"{self.name}={value or 'missing'}" for value in self.values]
+            if self.other:
+                names.append(f"{self.name}=other")
+        else:
+            names = [f"{self.name} {part}".rstrip() for part in self.parts]
+            if self.missing:
+                names.append(f"{self.name} missing")
+        return names
 
-    @abstractmethod
     def encode(self, values: pd.Series) -> Array:
         """Return float32 [rows, features]. ColumnError: a value is no number, or no date."""
-
-    def as_dict(self) -> dict[str, Any]:
-        """Return it in JSON types."""
-        return {"name": self.name, "kind": self.kind} | asdict(self)
-
-
-class Category(Column):
-    """A column with a feature for each of its values."""
-
-    kind = "category"
-
-    @property
-    def features(self) -> list[str]:
-        names = [f"{self.name}={value or 'missing'}" for value in self.values]
-        if self.other:
-            names.append(f"{self.name}=other")
-        return names
-
-    def encode(self, values: pd.Series) -> Array:
-        places = pd.Index(self.values, dtype=object).get_indexer(texts(values))
-        places[places < 0] = len(self.values)
-        numbers = np.arange(len(self.values) + self.other)
-        return (places[:, None] == numbers).astype(np.float32)
-
-
-class Scaled(Column):
-    """A column whose parts are standardised features, 0 where missing."""
-
-    @property
-    def features(self) -> list[str]:
-        names = [f"{self.name} {part}".rstrip() for part in self.parts]
-        if self.missing:
-            names.append(f"{self.name} missing")
-        return names
-
-    def encode(self, values: pd.Series) -> Array:
-        numbers = self.numbers(values)
-        with np.errstate(over="ignore"):
-            scaled = (numbers - np.array(self.mean)) / np.array(self.spread)
-        features = [np.nan_to_num(scaled.clip(-LIMIT, LIMIT))]
-        if self.missing:
-            features.append(np.isnan(numbers[:, :1]))
+        if self.kind == CATEGORY:
+            codes, names = different(values)
+            numbers = pd.Index(self.values, dtype=object).get_indexer(names)[codes]
+            features = [numbers[:, None] == np.arange(len(self.values))]
+            if self.other:
+                features.append(numbers[:, None] < 0)
+        else:
+            numbers = self._numbers(values)
+            with np.errstate(over="ignore"):
+                scaled = (numbers - np.array(self.mean)) / np.array(self.spread)
+            features = [np.nan_to_num(scaled.clip(-LIMIT, LIMIT))]
+            if self.missing:
+                features.append(np.isnan(numbers[:, :1]))
         return np.hstack(features).astype(np.float32)
 
-    @abstractmethod
-    def numbers(self, values: pd.Series) -> Array:
-        """Return its parts, float64 [rows, parts], NaN where missing. ColumnError: as `encode`."""
-
-
-class Measured(Scaled):
-    """A column of numbers or dates, written in one way; it has no parts yet while it is a guess."""
-
-    PARTS: ClassVar[Sequence[str]] = ("",)
-    FORMATS: ClassVar[Sequence[str | None]]
-    EXAMPLE: ClassVar[str]
-
-    @classmethod
-    def guesses(cls, name: str, texts: pd.Series) -> list[Self]:
-        """Return the ways in which texts of a column may be written."""
-        return [cls(name, format) for format in cls.FORMATS]
-
-    @property
-    def typed(self) -> str:
-        """The kind as a user types it."""
-        return self.format or self.kind
-
-    @property
-    def plural(self) -> str:
-        """What its values are called, with an example."""
-        return f"{self.kind}s such as {self.format or self.EXAMPLE}"
-
-    @abstractmethod
-    def read(self, values: pd.Series) -> Array:
-        """Return all PARTS of values, float64 [rows, PARTS], NaN where a value is none."""
-
-    def measured(self, values: pd.Series, allowed: float = 0) -> Array:
-        """Return all PARTS of values, float64 [rows, PARTS], NaN where missing.
-
-        allowed  so many values that are no numbers or no dates count as missing
-
-        ColumnError: it says how many there are, if they are more. What a value is read as depends
-        on it alone.
-        """
-        parts = self.read(values)
-        wrong = written(values[np.isnan(parts[:, 0])]).notna().sum()
-        if wrong > allowed:
-            raise ColumnError(self.complaint(wrong, len(values)))
-        return parts
-
-    def complaint(self, wrong: int, rows: int) -> str:
-        """Return the words that so many values are none."""
-        return f"column {self.name}: {wrong:,} of {rows:,} values are no {self.plural}"
-
-    def numbers(self, values: pd.Series) -> Array:
+    def _numbers(self, values: pd.Series) -> Array:
+        """Return the parts of numbers, dates or text, float64 [rows, parts], NaN where missing."""
+        if self.kind == TEXT:
+            codes, unique = distinct(values)
+            weights = np.frombuffer(b64decode(self.weights), "<f4").reshape(len(self.values), -1)
+            return projected(unique, self.values, weights)[codes]
         allowed = len(values) if self.given else 0
-        parts = self.measured(values, allowed)
-        return parts[:, [self.PARTS.index(part) for part in self.parts]]
-
-
-class Number(Measured):
-    """A column of numbers. The format is how 1234.5 is written, with a currency or unit, if any."""
-
-    kind = "number"
-    FORMATS: ClassVar[Sequence[str | None]] = (None, POINTED, COMMAED)
-    EXAMPLE = "1234.5"
-
-    @property
-    def typed(self) -> str:
-        marked = {None: self.kind, POINTED: self.kind, COMMAED: "comma"}
-        return marked.get(self.format, super().typed)
-
-    def read(self, values: pd.Series) -> Array:
-        if values.dtype.kind in "biuf":
-            numbers = values.to_numpy(np.float64, na_value=np.nan)
-        else:
-            numbers = self._parsed(values)
-        numbers = np.where(np.isfinite(numbers), numbers, np.nan)
-        return numbers[:, None] + 0.0  # -0.0 becomes 0.0
-
-    def _parsed(self, values: pd.Series) -> Array:
-        """Return texts as numbers [rows]."""
-        if self.format is not None:
-            marks = re.split(r"1.234(.)5", self.format.replace(" ", ""))
-            return np.array([_number(text, *marks) for text in written(values)], np.float64)
-        text = _plain(values)
-        fraction = pd.Series(["0.5"], dtype=text.dtype)  # else pandas reads whole numbers otherwise
-        numbers = pd.to_numeric(pd.concat([text, fraction]), errors="coerce")
-        return numbers.to_numpy(np.float64, na_value=np.nan)[:-1]
-
-
-class Time(Number):
-    """A column of times of a day, or of durations, in hours: 18:30, 6:30 pm, 2 days 07:30:00."""
-
-    FORMATS = ("time",)
-
-    @property
-    def plural(self) -> str:
-        return "times such as 18:30"
-
-    def _parsed(self, values: pd.Series) -> Array:
-        return np.array([_hours(text) for text in written(values)], np.float64)
-
-
-class Date(Measured):
-    """A column of dates. The format is as for strptime; None: ISO 8601."""
-
-    kind = "date"
-    PARTS = ("day", "month", "weekday", "hour")
-    EXAMPLE = "2024-12-31"
-
-    @classmethod
-    def guesses(cls, name: str, texts: pd.Series) -> list[Self]:
-        formats = [None, "%d%b%Y"]
-        match = next(filter(None, map(_DATE.fullmatch, texts)), None)  # the first with marks
-        if match is not None:
-            orders = _ORDERS.split()
-            if match[2] == "-":
-                orders.append("%y{}%m{}%d")
-            formats += [order.format(match[2], match[4]) for order in orders]
-        return [cls(name, format) for format in formats]
-
-    def read(self, values: pd.Series) -> Array:
-        """Return days since 1970, month, weekday and hour, in UTC."""
-        format = None if values.dtype.kind == "M" else self.format
-        when = _moments(pd.Series(written(values), dtype="str"), format)
-        days = np.where(when.isna(), np.nan, when.astype("int64") / 86_400)
-        return np.column_stack([days, when.dt.month, when.dt.day_of_week, when.dt.hour])
-
-
-class Text(Scaled):
-    """A column of free text, such as notes: its parts are axes."""
-
-    kind = "text"
-
-    def numbers(self, values: pd.Series) -> Array:
-        """Return texts on axes, float64 [rows, parts]. Each depends on itself alone.
-
-        It is TF-IDF with 1 + log(count), of length 1, and a product with the axes.
-        """
-        weights = np.frombuffer(b64decode(self.weights), "<f4").astype(np.float64)
-        weights = weights.reshape(len(self.values), -1)
-        places = {piece: place for place, piece in enumerate(self.values)}
-
-        @cache
-        def known(word: str) -> list[int]:
-            found = []
-            padded = f" {word} "
-            for size in range(PIECES[0], PIECES[1] + 1):
-                for start in range(len(padded) - size + 1):
-                    piece = padded[start : start + size]
-                    if piece in places:
-                        found.append(places[piece])
-            return found
-
-        rows = np.full((len(values), weights.shape[1] - 1), np.nan)
-        for row, text in zip(rows, written(values), strict=True):
-            if text is None:
-                continue
-            found: list[int] = []
-            for word in text.lower().split():
-                found += known(word)
-            columns, counts = np.unique(np.array(found, np.int64), return_counts=True)
-            chosen = weights[columns]
-            frequencies = (1 + np.log(counts)) * chosen[:, 0]
-            length = np.sqrt(frequencies @ frequencies)
-            row[:] = frequencies @ chosen[:, 1:] / np.maximum(length, 1e-300)
-        return rows
-
-
-#: By kind, or by format.
-_KINDS: dict[str, Any] = {
-    "number": Number,
-    "time": Time,
-    "date": Date,
-    "text": Text,
-    "category": Category,
-}
+        parts = measured(values, self.kind, self.format, allowed)
+        return parts[:, [PARTS[self.kind].index(part) for part in self.parts]]
 
 
 @dataclass(frozen=True)
@@ -607,17 +446,12 @@ class TableEncoder:
 
     def as_dict(self) -> dict[str, Any]:
         """Return it in JSON types."""
-        return vars(self) | {"columns": [column.as_dict() for column in self.columns]}
+        return asdict(self)
 
     @classmethod
     def from_dict(cls, record: Mapping[str, Any]) -> "TableEncoder":
         """Return the encoder of `as_dict`."""
-        columns = []
-        for column in record["columns"]:
-            settings = {**column}
-            kind = _KINDS[settings.pop("kind")]
-            columns.append(_KINDS.get(column["format"], kind)(**settings))
-        return cls(**{**record, "columns": columns})
+        return cls(**{**record, "columns": [Column(**column) for column in record["columns"]]})
 
 
 def texts(values: pd.Series) -> pd.Index:
@@ -659,12 +493,112 @@ def _as_text(value: Any) -> str:
     return str(value)
 
 
+def distinct(values: pd.Series) -> tuple[Array, pd.Series]:
+    """Return for each value its number among those that differ, and these; objects are text."""
+    if values.dtype == object or isinstance(values.dtype, pd.CategoricalDtype):
+        values = _plain(values)  # for pandas True and 1 are one object
+    codes, unique = values.factorize(use_na_sentinel=False)
+    return codes, pd.Series(unique)
+
+
+def different(values: pd.Series) -> tuple[Array, pd.Index]:
+    """Return for each value its number among the texts that differ, and these texts."""
+    codes, unique = distinct(values)
+    return codes, texts(unique)
+
+
+def projected(values: pd.Series, pieces: Sequence[str | None], weights: Array) -> Array:
+    """Return texts on axes, float64 [rows, axes], NaN where missing. Each depends on itself alone.
+
+    It is TF-IDF with 1 + log(count), of length 1, and a product with the axes. A piece that is not
+    among `pieces` [pieces] does not count; weights [pieces, 1 + axes] are as in `Column`.
+    """
+    weights = weights.astype(np.float64)
+    places = {piece: place for place, piece in enumerate(pieces)}
+    of_words: dict[str, list[int]] = {}
+    rows = np.full((len(values), weights.shape[1] - 1), np.nan)
+    for row, text in zip(rows, written(values), strict=True):
+        if text is None:
+            continue
+        found: list[int] = []
+        for word in text.lower().split():
+            if word not in of_words:
+                of_words[word] = [places[piece] for piece in _pieces(word) if piece in places]
+            found += of_words[word]
+        columns, counts = np.unique(np.array(found, np.int64), return_counts=True)
+        chosen = weights[columns]
+        frequencies = (1 + np.log(counts)) * chosen[:, 0]
+        length = np.sqrt(frequencies @ frequencies)
+        row[:] = frequencies @ chosen[:, 1:] / max(length, 1e-300)
+    return rows
+
+
+def _pieces(word: str) -> Iterator[str]:
+    padded = f" {word} "
+    for size in range(PIECES[0], PIECES[1] + 1):
+        for start in range(len(padded) - size + 1):
+            yield padded[start : start + size]
+
+
 def blanked(table: pd.DataFrame, missing: Sequence[str]) -> pd.DataFrame:
     """Return the table without the values whose text is one of `missing`."""
 
+    def without(values: pd.Series) -> pd.Series:
+        codes, names = different(values)
+        return values.mask(names.isin(missing)[codes], None)
+
     if not missing:
         return table
-    return table.apply(lambda values: values.mask(texts(values).isin(missing), None))
+    return table.apply(without)
+
+
+def measured(values: pd.Series, kind: str, format: str | None, allowed: float = 0) -> Array:
+    """Return the PARTS of numbers or dates, float64 [rows, parts], NaN where missing.
+
+    allowed  so many values that are no numbers or no dates count as missing
+
+    ColumnError: it says how many there are, if they are more. What a value is read as depends
+    on it alone.
+    """
+    codes, unique = distinct(values)
+    parts = parsed(unique, kind, format)
+    strange = np.isnan(parts[:, 0])
+    strange[strange] = pd.notna(texts(unique[strange]))
+    wrong = int(strange[codes].sum())
+    if wrong > allowed:
+        found = f"{wrong:,} of {len(values):,} values are no {plural(kind, format)}"
+        raise ColumnError(f"column {values.name}: {found}")
+    return parts[codes]
+
+
+def plural(kind: str, format: str | None) -> str:
+    """Return what values of a kind and format are called, with an example."""
+    if kind == DATE:
+        return f"dates such as {format or '2024-12-31'}"
+    if format == TIME:
+        return "times such as 18:30"
+    return f"numbers such as {format or '1234.5'}"
+
+
+def parsed(values: pd.Series, kind: str, format: str | None) -> Array:
+    """Return the PARTS of numbers or dates, float64 [rows, parts], NaN where a value is none."""
+    if kind == DATE:
+        return _dates(values, format)
+    if values.dtype.kind in "biuf":
+        numbers = values.to_numpy(np.float64, copy=True, na_value=np.nan)
+    elif format is None:
+        text = _plain(values)
+        fraction = pd.Series(["0.5"], dtype=text.dtype)  # else pandas reads whole numbers otherwise
+        numbers = pd.to_numeric(pd.concat([text, fraction]), errors="coerce").to_numpy(
+            np.float64, na_value=np.nan
+        )[:-1]
+    elif format == TIME:
+        numbers = np.array([_hours(text) for text in written(values)], np.float64)
+    else:
+        marks = re.split(r"1.234(.)5", format)  # what is before, the decimal mark, what is behind
+        numbers = np.array([_number(text, *marks) for text in written(values)], np.float64)
+    numbers = np.where(np.isfinite(numbers), numbers, np.nan)
+    return numbers[:, None] + 0.0  # -0.0 becomes 0.0
 
 
 def _hours(text: str | None) -> float:
@@ -684,17 +618,49 @@ def _hours(text: str | None) -> float:
     return hour + float(seconds.replace(",", ".")) / 3600
 
 
-def _number(text: str | None, prefix: str, decimal: str, suffix: str) -> float:
-    """Return the number that is written with these marks; NaN: it is none."""
-    match = _NUMBER.fullmatch((text or "").translate(_MINUS))
+def number_parts(text: str) -> tuple[int, str, str, str] | None:
+    """Return sign, what is before it, digits with their marks, and what is behind it.
+
+    -$1,234.5 has the parts -1, $, 1,234.5 and "". None: it is no number.
+    """
+    text = text.translate(_MINUS)
+    zero = _ZERO.fullmatch(text)
+    if zero is not None:
+        text = f"{zero[1] or ''}0{zero[2] or ''}"
+    match = _NUMBER.fullmatch(_NO_CENTS.sub("", text))
     if match is None:
-        return np.nan
+        return None
     before, digits, after = match.groups()
     sign = _SIGNS.get(re.sub(r"[^-+()0]", "", f"{before}0{after}"))
-    ends = [re.sub(r"[-+()\s]", "", end) for end in (before, after)]
-    if sign is None or ends != [prefix, suffix] or not _DIGITS[decimal].fullmatch(digits):
+    if sign is None:
+        return None
+    before, after = (re.sub(r"[-+()\s]", "", end) for end in (before, after))
+    return sign, before, digits, after
+
+
+def _number(text: str | None, prefix: str, decimal: str, suffix: str) -> float:
+    """Return the number that is written with these marks; NaN: it is none."""
+    parts = number_parts(text or "")
+    if parts is None:
+        return np.nan
+    sign, before, digits, after = parts
+    if (before, after) != (prefix, suffix) or not _DIGITS[decimal].fullmatch(digits):
         return np.nan
     return sign * float(re.sub(rf"[^0-9eE+{decimal}-]", "", digits).replace(decimal, "."))
+
+
+def _dates(values: pd.Series, format: str | None) -> Array:
+    """Return days since 1970, month, weekday and hour, in UTC, float64 [rows, 4].
+
+    They are NaN where a value is no date.
+    """
+    if values.dtype.kind != "M":
+        values = _moments(pd.Series(written(values), dtype="str"), format)
+    elif values.dt.tz is not None:
+        values = values.dt.tz_convert("UTC").dt.tz_localize(None)
+    when = values.dt.as_unit("s")
+    days = np.where(when.isna(), np.nan, when.astype("int64") / 86_400)
+    return np.column_stack([days, when.dt.month, when.dt.day_of_week, when.dt.hour])
 
 
 def _moments(text: pd.Series, format: str | None) -> pd.Series:
@@ -711,7 +677,7 @@ def _moments(text: pd.Series, format: str | None) -> pd.Series:
         text = text.str.replace(r"([.,]\d{6})\d+$", r"\1", regex=True)
     elif not re.search(r"%[HIMScXs]", format):
         parts = text.str.extract(_DATE_AND_TIME)
-        seconds = 3600 * parts[1].fillna("0:00").map(_hours).astype(float)  # also of no rows
+        seconds = 3600 * parts[1].fillna("0:00").map(_hours)
         text = parts[0].mask(~(seconds < 86_400))
     time = np.floor(seconds.fillna(0) + 1e-6).astype("timedelta64[s]")
     return _read_alone(text, format) + time

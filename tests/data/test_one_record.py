@@ -64,7 +64,7 @@ KINDS = dict.fromkeys(["grade", "shift", "flag", "ward", "coded"], "category") |
     "day": "date",
     "stamp": FORMAT,
     "time": "time",
-    "pay": "1.234,5 €",
+    "pay": "comma",
     "note": "text",
 }
 
