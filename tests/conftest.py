@@ -7,7 +7,6 @@ if "PYTEST_XDIST_WORKER" in os.environ:
 os.environ.setdefault("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "0")  # one that is down costs no time
 
 import json
-import pickle
 import random
 import shlex
 import shutil
@@ -21,15 +20,13 @@ from collections.abc import Callable, Iterator
 from hashlib import sha256
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any, NamedTuple, TextIO
+from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
-from hydra._internal.core_plugins import file_config_source
 from hydra.core.override_parser.overrides_parser import OverridesParser
 from mlflow import MlflowClient
 from mlflow.entities import Run
-from omegaconf import OmegaConf
 from pytest import CaptureFixture, MonkeyPatch, TempPathFactory
 
 from nzc.app.main import main
@@ -85,23 +82,6 @@ def _main() -> int:
     finally:
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
     return 0
-
-
-@pytest.fixture(scope="session", autouse=True)
-def _files_of_hydra_are_parsed_once() -> Iterator[None]:
-    """It parses each option for every command anew: a quarter of the time that it takes."""
-    parsed: dict[tuple[str, str], bytes] = {}
-
-    def load(file: TextIO) -> Any:
-        key = (file.name, file.read())
-        if key not in parsed:
-            file.seek(0)
-            parsed[key] = pickle.dumps(OmegaConf.load(file))
-        return pickle.loads(parsed[key])
-
-    with MonkeyPatch.context() as patch:
-        patch.setattr(file_config_source, "OmegaConf", SimpleNamespace(load=load))
-        yield
 
 
 @pytest.fixture(autouse=True)

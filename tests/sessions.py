@@ -1,4 +1,4 @@
-"""What the tests of sessions share: a policy, the ledger of a run, and how rows are asked."""
+"""What tests share of sessions, ledgers and results: settings, entries, and how rows are asked."""
 
 from dataclasses import replace
 from pathlib import Path

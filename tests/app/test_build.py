@@ -54,6 +54,6 @@ def test_parts_that_no_price_holds_for_are_refused_by_their_key(here: Path) -> N
             _build("aggregator", node)
 
 
-def test_configurations_of_older_versions_name_classes_where_they_were() -> None:
+def test_configurations_of_older_versions_find_their_classes() -> None:
     stored = OmegaConf.create({"teachers": {"_target_": "nzc.teachers.sums.Sums"}})
     assert isinstance(build(stored, "teachers"), RecordSums)

@@ -22,9 +22,6 @@ WORD = "Zyxwv-8806513"
 pytestmark = pytest.mark.usefixtures("usual_umask")
 
 
-# What is said, sent and released
-
-
 Secrets = dict[str, list[bytes]]
 
 

@@ -12,8 +12,6 @@ from nzc.data import adult
 from nzc.data.adult import Adult
 from nzc.validation import InputError
 
-# Adult: comma-separated words.
-
 PERSON = (
     "39, State-gov, 77516, Bachelors, 13, Never-married, Adm-clerical, Not-in-family, White, Male, "
     "2174, 0, 40, {}, {}"

@@ -26,9 +26,6 @@ def _refused(dataset: Dataset, *parts: str) -> None:
         assert part in str(refused.value)
 
 
-# A folder of images.
-
-
 @pytest.fixture
 def images(tmp_path: Path) -> Path:
     """Two classes of ten images, as dark as their numbers, and a hidden file."""

@@ -1,4 +1,4 @@
-"""A noise of one's own costs what its law says, or is refused with what contradicts the law."""
+"""A noise of one's own is refused with what contradicts its law."""
 
 from dataclasses import replace
 from itertools import product

@@ -4,8 +4,6 @@ from pytest import MonkeyPatch
 
 from nzc.privacy.randomness import system_rng
 
-# Noise from the operating system
-
 
 def test_every_generator_of_the_system_has_a_key_of_its_own(
     monkeypatch: MonkeyPatch,

@@ -1,4 +1,4 @@
-"""Figures of merit: by hand and scikit-learn's own; their warnings; where a run shows them."""
+"""Figures of merit: by hand and scikit-learn's own; where a run shows them."""
 
 from dataclasses import replace
 from pathlib import Path

@@ -1,6 +1,4 @@
-"""The prediction store: computed once and whole, by one process; private; compact; damage seen;
-listed and pruned.
-"""
+"""The prediction store: computed once and whole, by one process; private; compact; damage seen."""
 
 import os
 import signal

@@ -1,4 +1,4 @@
-"""Sweeps: rows and grids, children under one parent, and a table with the paper's numbers."""
+"""Sweeps: rows and grids, all of them checked before the first job."""
 
 from pathlib import Path
 

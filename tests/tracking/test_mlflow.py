@@ -1,6 +1,4 @@
-"""What MLflow is told: how runs and sweeps end under every launcher, what can be searched, and the
-student served.
-"""
+"""What MLflow is told: how runs and sweeps end under every launcher, and what is public."""
 
 import json
 import re
