@@ -121,7 +121,8 @@ class Session:
         self.answered = 0  # labels of all rounds
         self.spent = 0.0  # of the budget, in the filter's unit
         self._public = public
-        self._sums: list[object] = []  # what noise was added to, and drawn, in this round
+        self.chosen: dict[int, Ints] = {}  # which rows to ask, by round
+        self._sums: list[object] = []  # noisy sums without a price yet, with their nonces
         self._shares = 0.0  # of what the round may cost, which noisy sums have taken
         self._due: list[Callable[[], None]] = []  # what `charge` writes
 
@@ -186,6 +187,8 @@ class Session:
         answered = np.ones(admitted, bool)
         key = self._key(rows, *self._sums)
         self._add(QueryRound(self.planned, rows[:admitted], labels, cost, answered, key))
+        if admitted:
+            self._sums.clear()
 
     def release(
         self,
@@ -308,12 +311,11 @@ class Session:
 
         RuntimeError: noise was added to sums, and no label gives them a price.
         """
-        if self._sums and not self._due:
+        if self._sums:
             raise RuntimeError("noise was added to sums, and no label that follows was recorded")
         for write in self._due:
             write()
         self._due.clear()
-        self._sums.clear()
         self._shares = 0.0
 
     @property

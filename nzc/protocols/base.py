@@ -3,6 +3,7 @@
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any, ClassVar
 
 import numpy as np
@@ -40,7 +41,7 @@ class Data:
     store: PredictionStore
     embedding: Embedding | None = None
 
-    @property
+    @cached_property
     def places(self) -> Floats | None:
         """The places of the pool in the representation, [pool, dimensions]; or None."""
         if self.embedding is None:
@@ -48,14 +49,18 @@ class Data:
         return np.concatenate([self.embedding.public, self.embedding.private[self.splits.joined]])
 
     def choose(self, session: Session, student_probs: Floats | None = None) -> Ints:
-        """Return the rows of the pool to ask next, by public facts.
+        """Return the rows of the pool to ask next, by public facts: once a round.
 
         student_probs  class probabilities of the pool, [pool, classes]; None: there is no student
         """
-        left = np.setdiff1d(np.arange(len(session.labels)), session.rows)
-        rng = np.random.default_rng([session.policy.seed, Stream.ROWS, len(session.rounds)])
-        size = session.planned.size
-        return self.selection.choose(left, size, student_probs, rng, self.places)
+        number = len(session.rounds)
+        if number not in session.chosen:
+            left = np.setdiff1d(np.arange(len(session.labels)), session.rows)
+            rng = np.random.default_rng([session.policy.seed, Stream.ROWS, number])
+            size = session.planned.size
+            rows = self.selection.choose(left, size, student_probs, rng, self.places)
+            session.chosen[number] = rows
+        return session.chosen[number]
 
 
 @dataclass(frozen=True, repr=False)

@@ -128,6 +128,9 @@ class Baseline(Protocol):
         alone = replace(labels.rounds[0], size=0)
         return Promise(policy, (alone,), None, (labels.epsilon, policy.delta))
 
+    def placed(self, data: Data, stage: Clock) -> Data:
+        return data  # it asks no rows, and places the records itself
+
     def teach(self, data: Data, session: Session, stage: Clock) -> "_Features":
         """Return the features of the records, which public rows alone place."""
         splits = data.splits
