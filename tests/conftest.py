@@ -25,15 +25,14 @@ from typing import Any, NamedTuple
 import numpy as np
 import pytest
 from hydra.core.override_parser.overrides_parser import OverridesParser
-from mlflow import MlflowClient
-from mlflow.entities import Run
 from pytest import CaptureFixture, MonkeyPatch, TempPathFactory
 
 from nzc.app.main import main
 from nzc.data import DataSplits
 from nzc.data.digits import Digits
 from nzc.privacy import randomness, run_ledger
-from nzc.tracking import mlflow
+
+# MLflow is imported where it is used: pytest starts the workers only when it has read this file.
 
 #: Teachers in a fraction of a second, on the processor; a student likewise; both.
 TEACHERS = [
@@ -107,10 +106,14 @@ def fixed_entropy(monkeypatch: MonkeyPatch) -> None:
 
 @pytest.fixture(scope="session")
 def database(tmp_path_factory: TempPathFactory) -> Path:
-    """MLflow's database before the first run: it takes seconds to make."""
-    path = tmp_path_factory.mktemp("database") / "mlflow.db"
-    mlflow.create_database(path)
-    return path
+    """MLflow's database before the first run: it takes seconds to make, once for all workers."""
+    from nzc.tracking.mlflow import create_database
+
+    folder = tmp_path_factory.getbasetemp()
+    if "PYTEST_XDIST_WORKER" in os.environ:
+        folder = folder.parent
+    create_database(folder / "mlflow.db")
+    return folder / "mlflow.db"
 
 
 @pytest.fixture
@@ -141,7 +144,8 @@ def run_nzc(here: Path, monkeypatch: MonkeyPatch, command: Command, database: Pa
     """
     monkeypatch.setenv("HYDRA_FULL_ERROR", "1")  # main sets it, too; here it is undone
     monkeypatch.setattr(
-        mlflow, "create_database", lambda path: path.exists() or shutil.copyfile(database, path)
+        "nzc.tracking.mlflow.create_database",
+        lambda path: path.exists() or shutil.copyfile(database, path),
     )
 
     def run(*arguments: str, code: int = 0) -> Ran:
@@ -204,15 +208,17 @@ def contents(*roots: Path) -> Iterator[tuple[str, bytes]]:
                         yield f"{path}:{name}", archive.read(name)
 
 
-def mlflow_client(name: str = "mlflow.db") -> MlflowClient:
-    """A database in the working directory. MLflow keeps connections, by a relative path from test
-    to test.
+def mlflow_client(name: str = "mlflow.db") -> Any:
+    """An MlflowClient of a database in the working directory. MLflow keeps connections, by a
+    relative path from test to test.
     """
+    from mlflow import MlflowClient
+
     return MlflowClient(f"sqlite:///{Path.cwd()}/{name}")
 
 
-def tracked_runs(client: MlflowClient | None = None, query: str = "") -> list[Run]:
-    """All runs that MLflow has, the oldest first."""
+def tracked_runs(client: Any = None, query: str = "") -> list[Any]:
+    """All runs that MLflow has, as its entities, the oldest first."""
     client = client or mlflow_client()
     everywhere = [experiment.experiment_id for experiment in client.search_experiments()]
     return list(client.search_runs(everywhere, query, order_by=["attributes.start_time"]))

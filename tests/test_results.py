@@ -86,7 +86,7 @@ def test_a_changed_digit_of_a_page_is_found_and_mended(
     path = results.HOME / page
     before = path.read_text(encoding="utf-8")
     _change(path, pattern)
-    assert list(results.differences())
+    assert next(results.differences())  # the first: to look at all pages takes seconds
     assert results.made(path.read_text(encoding="utf-8")) == before
 
 
@@ -111,7 +111,7 @@ def test_a_sweep_leaves_its_evidence(
     np.save("votes.npy", np.random.default_rng(0).multinomial(250, [0.4, 0.35, 0.25], 20))
     np.save("labels.npy", np.zeros(20, int))
     write("sweeps/mine.yaml", SWEEP)
-    ran = run_nzc("+sweeps=mine", "queries=20", "figures=true", *VOTES)
+    ran = run_nzc("+sweeps=mine", "queries=20", "figures=null", *VOTES)
     (folder,) = ran.folder.glob("outputs/sweeps/*/*")
     for path in folder.glob("*/result.json"):
         result = json.loads(path.read_text())

@@ -124,8 +124,8 @@ def test_laplace_noise(mechanism, gamma=0.5, releases=20):
     """
     found = mechanism.worst_case_epsilon(releases, DELTA)
     flip = 2 / (1 + np.exp(gamma))
-    response = pld.from_randomized_response(flip, 2, value_discretization_interval=1e-5)
-    laplace = pld.from_laplace_mechanism(1 / gamma, value_discretization_interval=1e-5)
+    response = pld.from_randomized_response(flip, 2, value_discretization_interval=1e-4)
+    laplace = pld.from_laplace_mechanism(1 / gamma, value_discretization_interval=1e-4)
     assert found == approx(peer((response, 2 * releases)), rel=4e-3)
     assert peer((laplace, 2 * releases)) < found
     assert found == data_independent.optimal_pure(gamma, 2 * releases, DELTA)
