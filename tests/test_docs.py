@@ -110,8 +110,8 @@ def _of_votes(
     refuse_unknown_keys(compose_run([_first_value(word) for word in words]))
     aggregators = [word for word in words if word.startswith("aggregator=")]
     files = ["teachers.path=votes.npy", "teachers.labels=labels.npy"]
-    less = ["queries=10", "tracking=none", "figures=false"]
-    return function([*VOTES, *files, *aggregators, *less])
+    files += ["queries=10", "tracking=none", "figures=false"]
+    return function([*VOTES, *files, *aggregators])
 
 
 def _small(words: list[str]) -> list[str]:

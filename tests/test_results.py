@@ -4,7 +4,6 @@ import importlib.util
 import json
 import re
 import shutil
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -46,7 +45,7 @@ Of NZC <!--= mine: NZC: label_accuracy -->0 %<!--/--> are right.
 
 
 @pytest.fixture
-def results(tmp_path: Path, monkeypatch: MonkeyPatch) -> Iterator[Any]:
+def results(tmp_path: Path, monkeypatch: MonkeyPatch) -> Any:
     """docs/results.py of a copy of the pages and their evidence."""
     shutil.copytree(HOME / "docs", tmp_path / "docs")
     shutil.copy(HOME / "README.md", tmp_path)
@@ -55,7 +54,7 @@ def results(tmp_path: Path, monkeypatch: MonkeyPatch) -> Iterator[Any]:
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     monkeypatch.setattr(module, "_code", lambda: "now")
-    yield module
+    return module
 
 
 def _change(path: Path, pattern: str) -> None:

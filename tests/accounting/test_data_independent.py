@@ -105,8 +105,7 @@ def test_gaussian_noise():
     assert data_independent.compose_worst_cases(parts, DELTA) < noise
 
 
-@parametrize("sigma", [3.0])
-def test_sums(sigma):
+def test_sums(sigma=3.0):
     """A replaced unit moves them by 2, in two releases that share the cost; labels are free."""
     mechanism = Sums(sigma)
     parts = [gaussian(sigma / share**0.5, sensitivity=2) for share in (0.05, 0.95)]
