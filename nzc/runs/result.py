@@ -16,11 +16,11 @@ from nzc.accounting.epsilon import Epsilon
 from nzc.clock import Stage
 from nzc.data import splits
 from nzc.privacy.ledger import now
+from nzc.protocols import task
 from nzc.runs.layout import RESULT, flatten, with_infinity
 from nzc.runs.metrics import RECALL, Metrics, Shares
 from nzc.runs.quantities import EPSILONS, Quantity, protects_nobody, said, share, tracked_as
 from nzc.storage.files import write_private
-from nzc.teachers import base
 from nzc.types import Floats, Ints
 from nzc.validation import Tree
 from nzc.version import __version__
@@ -123,7 +123,7 @@ class RunResult:
     reinforced: int
     label_accuracy: float | None = said("label accuracy", share=True, tracked=True)
     accuracy: float | None = said("student", axis="student accuracy", share=True, tracked=True)
-    teachers: dict[base.SummaryKey, float | int | None] = said(of=_TEACHERS)
+    teachers: dict[task.SummaryKey, float | int | None] = said(of=_TEACHERS)
     epsilon: Epsilon = said(of=EPSILONS | {"published_delta": Quantity()})
     rounds: list[RoundResult]
     data: dict[splits.SummaryKey, Any] | None = said(of=_DATA, default=None)
