@@ -168,7 +168,7 @@ def predictions(of: Task) -> np.ndarray[Any, Any]:
     """Return the labels that the engine's teachers give the public rows, [teachers, rows]."""
     with TemporaryDirectory() as folder:
         trainer = TrainerSettings(progress=False, accelerator=of.accelerator, devices=1)
-        return of.settings.teach(of.splits, trainer, Path(folder))
+        return of.settings.teach_all(of.splits, trainer, Path(folder))
 
 
 def machine(size: Size) -> Iterator[Figure]:

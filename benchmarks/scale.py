@@ -88,7 +88,7 @@ def run(network: str, size: Size) -> float:
     trainer = TrainerSettings(progress=False, accelerator=task.accelerator, devices=1)
     with TemporaryDirectory() as folder:
         start = time.perf_counter()
-        task.settings.teach(task.splits, trainer, Path(folder))
+        task.settings.teach_all(task.splits, trainer, Path(folder))
         return time.perf_counter() - start
 
 

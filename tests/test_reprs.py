@@ -11,7 +11,7 @@ import numpy as np
 from conftest import parametrize
 
 import nzc
-from nzc.teachers.base import VoteHistograms
+from nzc.protocols.task import VoteHistograms
 
 SECRET = 7_654_000
 #: Annotations of values that hold arrays; a function that takes or returns arrays holds none.

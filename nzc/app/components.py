@@ -22,7 +22,6 @@ from nzc.privacy.promise import Policy
 from nzc.protocols import Protocol
 from nzc.protocols.query_selection import QuerySelection
 from nzc.protocols.truth import Truth
-from nzc.protocols.votes import Votes
 from nzc.runs.prepare import Parts, load_for
 from nzc.runs.publishable import own_names
 from nzc.saying import say
@@ -47,7 +46,7 @@ def build_components(cfg: DictConfig, choices: Tree, figures: bool) -> Parts:
     dataset = build(cfg, "dataset", choices["dataset"])
     if dataset is not None:
         check_data(dataset, cfg.queries)
-    protocol = build_protocol(cfg)
+    protocol = build(cfg, "teachers")
     if cfg.figures is not None:
         figures = cfg.figures
     representation = None
@@ -83,12 +82,6 @@ def build_components(cfg: DictConfig, choices: Tree, figures: bool) -> Parts:
         figures=figures,
         metrics=metrics,
     )
-
-
-def build_protocol(cfg: DictConfig) -> Protocol:
-    """Return what the group `teachers` describes: a protocol, or teachers that vote."""
-    teachers = build(cfg, "teachers")
-    return teachers if isinstance(teachers, Protocol) else Votes(teachers)
 
 
 def build_policy(cfg: DictConfig, protocol: Protocol, rows: Callable[[], int]) -> Policy:

@@ -5,7 +5,8 @@ from typing import Any
 
 from omegaconf import OmegaConf
 
-from nzc.app.components import build_policy, build_protocol
+from nzc.app.build import build
+from nzc.app.components import build_policy
 from nzc.app.config import name_of_people
 from nzc.app.errors import Parser
 from nzc.privacy.promise import Promise
@@ -46,7 +47,7 @@ def publish_run(
     ledger = _ledger(run.config, store)
 
     def promise_of(sizes: list[int]) -> Promise:
-        protocol = build_protocol(run.config)
+        protocol = build(run.config, "teachers")
         return Promise.of(build_policy(run.config, protocol, lambda: sum(sizes)), sizes)
 
     return published.write_published(run, dest, ledger, name, promise_of)

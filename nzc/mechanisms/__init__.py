@@ -6,6 +6,7 @@ A public name stands in `__all__` of its own module. All need numpy, scipy and m
 
 from nzc.mechanisms import (
     adjacency,
+    auditing,
     base,
     noise,
     noisy_argmax,
@@ -15,6 +16,7 @@ from nzc.mechanisms import (
     votes,
 )
 from nzc.mechanisms.adjacency import *
+from nzc.mechanisms.auditing import *
 from nzc.mechanisms.base import *
 from nzc.mechanisms.noise import *
 from nzc.mechanisms.noisy_argmax import *
@@ -25,6 +27,7 @@ from nzc.mechanisms.votes import *
 
 __all__ = (
     adjacency.__all__
+    + auditing.__all__
     + base.__all__
     + noise.__all__
     + noisy_argmax.__all__

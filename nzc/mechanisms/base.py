@@ -15,13 +15,13 @@ from nzc.accounting.privacy_filter import CLOSED, PrivacyFilter, gaussian_filter
 from nzc.accounting.rdp import ORDERS
 from nzc.mechanisms.adjacency import Adjacency, Boost, Vectors
 from nzc.mechanisms.noise.base import Noise, NoNoise
-from nzc.mechanisms.own_parts import is_own, require_parts, unbuilt
+from nzc.mechanisms.own_parts import is_own, require_parts
 from nzc.mechanisms.screen import Screen
 from nzc.mechanisms.votes import Probs
 from nzc.types import Floats, Ints
 from nzc.validation import InputError, between_0_and_1, positive
 
-__all__ = ["Mechanism", "audit"]
+__all__ = ["Mechanism"]
 
 #: Counts and costs of asking queries and, further, of their labels.
 Prices = tuple[Release, Release]
@@ -192,27 +192,3 @@ class Mechanism(ABC):
     def bounds(self) -> tuple[DataDependentBound, ...]:
         """The papers' data-dependent bounds, of the screen and of the label; () without theorem."""
         return ()
-
-    def audit(self, *_: Any, **__: Any) -> float | None:
-        """Return what `nzc.audit` returns; None: there is no law of labels to audit."""
-        return None
-
-
-def audit(
-    mechanism: Mechanism,
-    teachers: int,
-    classes: int,
-    queries: int,
-    trials: int = 20_000,
-    delta: float = 1e-5,
-    rng: Generator | int | None = None,
-) -> float | None:
-    """Return an empirical lower bound on the mechanism's ε at δ, 95 % confidence; 0: none found.
-
-    None: there is no law to audit. The mechanism is run `trials` times on its worst pair of
-    neighbouring histograms, each time with `queries` queries. accounting.audit.Contradiction: the
-    bound is above what accounting says holds for any votes.
-    """
-    if callable(mechanism):
-        raise unbuilt("mechanism", mechanism)
-    return mechanism.audit(teachers, classes, queries, trials, delta, rng)

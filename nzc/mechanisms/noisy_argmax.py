@@ -9,8 +9,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.random import Generator
 
-from nzc.accounting import audit as empirical
-from nzc.accounting.audit import Evidence, Pair
+from nzc.accounting.audit import FLOOR, Evidence, Pair
 from nzc.accounting.cost import Cost
 from nzc.accounting.data_dependent import DataDependentBound
 from nzc.accounting.data_independent import FREE, UNBOUNDED, KnownCost, Release
@@ -35,8 +34,6 @@ from nzc.validation import InputError, as_generator
 __all__ = ["GroundTruth", "NoisyArgmax", "NoisyCounts"]
 
 UNSTATED: Floats = np.empty(0)  # stands for `student_probs` that the caller of `cost` left out
-#: An audit runs at most so many queries; its result bounds every longer run from below as well.
-_AUDITED = 100
 #: Seeded noise of larger counts is drawn exactly, in votes.
 _COARSE = 2.0**20
 
@@ -109,7 +106,7 @@ class NoisyArgmax(Mechanism):
 
     def evidence(self, pair: Pair) -> Evidence:
         """Return the log-likelihood ratio of released labels [queries] between two histograms."""
-        p, q = (np.maximum(self.log_law(votes[None])[0], empirical.FLOOR) for votes in pair)
+        p, q = (np.maximum(self.log_law(votes[None])[0], FLOOR) for votes in pair)
         return lambda labels: (p - q)[labels]  # label −1 (abstaining) reads the last entry
 
     def votes(self, votes: Any) -> Ints:
@@ -211,29 +208,6 @@ class NoisyArgmax(Mechanism):
             return exact_cost(self, votes, probs)
         return self.known_cost(len(votes))
 
-    def audit(
-        self,
-        teachers: int,
-        classes: int,
-        queries: int,
-        trials: int = 20_000,
-        delta: float = 1e-5,
-        rng: Generator | int | None = None,
-    ) -> float | None:
-        largest = [] if self.screen is None else [round(min(self.screen.threshold, teachers))]
-        pair = empirical.worst_pair(self.log_law, teachers, classes, largest)
-        queries = min(queries, _AUDITED)
-        if not self.adjacency.everywhere:
-            queries = 1  # a vote moves within one histogram
-        drawn = as_generator(rng or 0)
-        evidence = self.evidence(pair)
-        epsilon = empirical.audit_pair(self.draw, evidence, pair, queries, trials, delta, drawn)
-        bound = self.promise(queries, queries).data_independent(delta)
-        if epsilon > bound:
-            found = f"audit: ε ≥ {epsilon:.3f} at 95 % confidence"
-            raise empirical.Contradiction(f"{found}, but epsilon.data_independent={bound:.3f}")
-        return epsilon
-
 
 class NoisyCounts(NoisyArgmax):
     """n + Z, rounded to whole numbers, [queries, classes]; labels are its argmax.
@@ -301,6 +275,3 @@ class GroundTruth(NoisyArgmax):
 
     def cost(self, votes: Ints, labels: Ints, student_probs: Probs = None) -> Cost:
         return self.promise(len(votes), len(votes))
-
-    def audit(self, *_: Any, **__: Any) -> None:
-        return None

@@ -35,7 +35,7 @@ from nzc.accounting import Cost, Epsilon
 from nzc.accounting.cost import cost_curve
 from nzc.accounting.data_independent import WorstCaseCost
 from nzc.accounting.privacy_filter import PrivacyFilter
-from nzc.mechanisms import ABSTAIN, NoisySums
+from nzc.mechanisms import ABSTAIN, NoisySums, audit
 from nzc.privacy.ledger_entry import total_epsilon
 from nzc.privacy.promise import Promise, Round, admits_answered
 from nzc.privacy.run_ledger import RunLedger, release_key
@@ -419,7 +419,8 @@ class Session:
                 spent += past.spent
         # It answers all queries, so the budget admits fewer of them than in a run with a screen.
         queries = admits_answered(dearest.filter, policy.answered(queries), spent)
-        return dearest.mechanism.audit(
+        return audit(
+            dearest.mechanism,
             self.voters,
             self.classes,
             queries,

@@ -6,12 +6,13 @@
 `truth.py`   the true labels: no privacy, the papers' upper baseline
 `dp_sgd.py`  DP-SGD learns from the records at the same ε, to compare with
 
-`base.py` is the interface; docs/extending.md shows how to write one of your own. What becomes of
-released numbers costs nothing further: `smoothing.py` turns noisy counts into probabilities,
-`regression.py` noisy sums into a model. `vectors.py` bounds what a record adds to a sum, and
-`query_selection.py` chooses the rows to ask.
+`base.py` is the interface, and `task.py` what there is to ask; docs/extending.md shows how to write
+one of your own. What becomes of released numbers costs nothing further: `smoothing.py` turns noisy
+counts into probabilities, `regression.py` noisy sums into a model. `vectors.py` bounds what a
+record adds to a sum, and `query_selection.py` chooses the rows to ask.
 """
 
 from nzc.protocols.base import Data, Protocol, Released
+from nzc.protocols.task import Task
 
-__all__ = ["Data", "Protocol", "Released"]
+__all__ = ["Data", "Protocol", "Released", "Task"]

@@ -14,15 +14,14 @@ from nzc.mechanisms import ABSTAIN, Adjacency
 from nzc.privacy.promise import Policy, Promise
 from nzc.privacy.session import Session
 from nzc.protocols.query_selection import QuerySelection
+from nzc.protocols.task import Task, VoteHistograms
 from nzc.representation import Representation
 from nzc.storage.predictions import PredictionStore
 from nzc.streams import Stream
 from nzc.students import FittedStudent
-from nzc.teachers import VoteHistograms
-from nzc.teachers.base import Task, require_records
 from nzc.training.trainer import TrainerSettings
 from nzc.types import Floats, Ints
-from nzc.validation import within
+from nzc.validation import InputError, within
 
 
 @dataclass(frozen=True, repr=False)
@@ -120,8 +119,20 @@ class Protocol(ABC):
         return Adjacency()
 
     def require(self, splits: DataSplits, name: str) -> None:
-        """Raise InputError where the dataset `name` has too few private records."""
-        require_records(splits, name)
+        """Raise InputError where the dataset `name` has no private records of two classes."""
+        if splits.is_empty:
+            raise InputError(
+                "dataset",
+                "none",
+                "must be a dataset where teachers are to be trained; or teachers=votes",
+            )
+        least = 1 if splits.declared else 2  # else one record would decide whether there is a run
+        if len(np.unique(splits.private.y)) < least:
+            why = "all of them are of one class; dataset.classes states others"
+            if not len(splits.private):
+                why = "it has none (teachers=votes needs none)"
+            allowed = f"must have private rows of two or more classes; {why}"
+            raise InputError("dataset", name, allowed)
 
     @abstractmethod
     def check(self, splits: DataSplits) -> Task:
@@ -174,3 +185,16 @@ class Protocol(ABC):
     def votes(self, taught: Any, session: Session) -> VoteHistograms:
         """Return the votes, for figures that stay private; by default there are none."""
         return VoteHistograms(np.zeros((0, 0), np.int64), session.voters)
+
+
+@dataclass(frozen=True)
+class InPlace(Protocol):
+    """What protocols share that take the place of another: they ask what it would ask."""
+
+    instead_of: Protocol
+
+    def adjacency(self, labels_only: bool = False) -> Adjacency:
+        return self.instead_of.adjacency(labels_only)
+
+    def check(self, splits: DataSplits) -> Task:
+        return self.instead_of.check(splits)

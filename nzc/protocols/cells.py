@@ -18,11 +18,10 @@ from nzc.privacy.promise import Policy, Promise
 from nzc.privacy.session import Session
 from nzc.protocols.base import Data
 from nzc.protocols.smoothing import NoisyTotals, expected_records, nearest
+from nzc.protocols.task import Task, VoteHistograms
 from nzc.protocols.votes import Voting
 from nzc.ranges import Count, CountOrZero
 from nzc.streams import Stream
-from nzc.teachers import VoteHistograms
-from nzc.teachers.base import Task
 from nzc.types import Ints
 from nzc.validation import InputError
 

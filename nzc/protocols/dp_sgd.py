@@ -22,18 +22,17 @@ from nzc.accounting.data_independent import gaussian_cost
 from nzc.accounting.gaussian import gaussian
 from nzc.clock import Clock
 from nzc.data import DataSplits
-from nzc.mechanisms import Adjacency
 from nzc.networks import outputs
 from nzc.privacy.promise import Policy, Promise
 from nzc.privacy.run_ledger import release_key
 from nzc.privacy.session import Session
-from nzc.protocols.base import Data, Protocol, Released
+from nzc.protocols.base import Data, InPlace, Released
+from nzc.protocols.task import Task
 from nzc.representation import Placement, Representation
 from nzc.representation.bounded import cut_to
 from nzc.streams import Stream
 from nzc.students import FittedStudent
 from nzc.students.linear import LinearNetwork
-from nzc.teachers.base import Task
 from nzc.types import AnyArray, Floats, Ints
 from nzc.validation import InputError, within
 
@@ -96,22 +95,18 @@ def gradients(x: Floats, y: Ints, groups: Ints | None, weights: Floats) -> Float
 
 
 @dataclass(frozen=True)
-class Baseline(Protocol):
+class Baseline(InPlace):
     """DP-SGD learns from the records, at the ε that the labels of `instead_of` would have.
 
     representation  in which it learns; None: from the rows as they are
     """
 
-    instead_of: Protocol
     representation: Representation | None
 
     only_compares = True
 
-    def adjacency(self, labels_only: bool = False) -> Adjacency:
-        return self.instead_of.adjacency(labels_only)
-
     def check(self, splits: DataSplits) -> Task:
-        task = self.instead_of.check(splits)
+        task = super().check(splits)
         if self.representation is not None:
             self.representation.check(splits.public.x)
         return task

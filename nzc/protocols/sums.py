@@ -16,10 +16,10 @@ from nzc.privacy.promise import Policy, Promise
 from nzc.privacy.session import Session
 from nzc.protocols.base import Data, Protocol, Released
 from nzc.protocols.regression import PublicRows, ReleasedCounts, ReleasedMoments, fit
+from nzc.protocols.task import Task
 from nzc.protocols.vectors import PrivateSums, counts_reach
 from nzc.representation import Placement
 from nzc.students import FittedStudent
-from nzc.teachers.base import Task
 from nzc.types import Floats
 
 if TYPE_CHECKING:

@@ -4,35 +4,26 @@ from dataclasses import dataclass
 
 from nzc.clock import Clock
 from nzc.data import UNKNOWN, DataSplits
-from nzc.mechanisms import Adjacency
 from nzc.privacy.promise import Policy, Promise
 from nzc.privacy.session import Session
-from nzc.protocols.base import Data, Protocol
+from nzc.protocols.base import Data, InPlace
+from nzc.protocols.task import VoteHistograms
 from nzc.protocols.votes import Voting
-from nzc.teachers import VoteHistograms
-from nzc.teachers.base import Task
 from nzc.validation import InputError
 
 
 @dataclass(frozen=True)
-class Truth(Voting):
+class Truth(InPlace, Voting):
     """The true labels in place of the votes of `instead_of`, whose rows are asked."""
 
-    instead_of: Protocol
     aggregator: str  # its option, which an error names
 
     @property
     def needs_places(self) -> bool:  # type: ignore[override]
         return self.instead_of.needs_places
 
-    def adjacency(self, labels_only: bool = False) -> Adjacency:
-        return self.instead_of.adjacency(labels_only)
-
     def require(self, splits: DataSplits, name: str) -> None:
         self.instead_of.require(splits, name)
-
-    def check(self, splits: DataSplits) -> Task:
-        return self.instead_of.check(splits)
 
     def promise(self, policy: Policy, data: Data, learns: bool) -> Promise:
         truth = data.task.truth

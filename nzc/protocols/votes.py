@@ -4,14 +4,13 @@ records (private)  →  teachers  →  votes  →  Session.ask  →  labels (pub
 """
 
 from abc import abstractmethod
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import cast
 
 import numpy as np
 
 from nzc.clock import Clock
 from nzc.data import DataSplits
-from nzc.mechanisms import Adjacency
 from nzc.mechanisms.noisy_argmax import NoisyArgmax
 from nzc.planning.advice import about_votes
 from nzc.planning.expected import expected, histograms, vote_shares
@@ -19,9 +18,10 @@ from nzc.privacy.promise import Policy, Promise, admits_answered
 from nzc.privacy.session import Session
 from nzc.protocols.base import Data, Protocol, Released
 from nzc.protocols.smoothing import NoisyTotals, smooth
-from nzc.teachers import Teachers, VoteHistograms
-from nzc.teachers.base import Task
-from nzc.types import Floats
+from nzc.protocols.task import Task, VoteHistograms
+from nzc.storage.predictions import PredictionStore
+from nzc.training.trainer import TrainerSettings
+from nzc.types import AnyArray, Floats, Ints
 from nzc.validation import InputError
 
 
@@ -116,24 +116,17 @@ class Voting(Protocol):
         return taught
 
 
-@dataclass(frozen=True)
-class Votes(Voting):
-    """Teachers, each of which learned from records of its own, vote on public rows."""
+class Teachers(Voting):
+    """What every kind of teachers implements. Without a dataset, `splits` are empty.
 
-    teachers: Teachers
+    labels_asked_only  whether the asked rows must be known before training: no others get labels
+    """
 
-    def adjacency(self, labels_only: bool = False) -> Adjacency:
-        return self.teachers.adjacency(labels_only)
-
-    def require(self, splits: DataSplits, name: str) -> None:
-        self.teachers.require(splits, name)
-
-    def check(self, splits: DataSplits) -> Task:
-        return self.teachers.check(splits)
+    labels_asked_only: bool = False
 
     def promise(self, policy: Policy, data: Data, learns: bool) -> Promise:
         promise = super().promise(policy, data, learns)
-        if self.teachers.labels_asked_only and len(promise.rounds) > 1:
+        if self.labels_asked_only and len(promise.rounds) > 1:
             raise InputError(
                 "rounds",
                 len(promise.rounds),
@@ -141,27 +134,29 @@ class Votes(Voting):
             )
         return promise
 
-    def check_training(self, data: Data) -> None:
-        self.teachers.check_training(data.splits, data.store, data.trainer)
-
     def teach(self, data: Data, session: Session, stage: Clock) -> VoteHistograms:
-        splits = self._asked(data, session)
+        splits = self.asked(data, session)
         with stage("teachers"):
-            trained = self.teachers.train(splits, data.store, data.trainer)
+            trained = self.train(splits, data.store, data.trainer)
         voters = session.mechanism.adjacency.voters
         stage.done("teachers", f"{data.task.voters:,} ready", voters)
         with stage("votes"):
-            votes = self.teachers.vote(splits, trained)
+            votes = self.vote(splits, trained)
         stage.done("votes", f"{len(votes):,} rows counted")
         return VoteHistograms(votes, data.task.voters, data.task.truth)
 
-    def train_worker(self, data: Data, session: Session, stage: Clock) -> None:
-        if self.teachers.labels_asked_only:
-            data = self.placed(data, stage)
-        self.teachers.train_worker(self._asked(data, session), data.store, data.trainer)
-
-    def _asked(self, data: Data, session: Session) -> DataSplits:
+    def asked(self, data: Data, session: Session) -> DataSplits:
         """Return the splits with the rows to label, for teachers that label no others."""
-        if not self.teachers.labels_asked_only:
+        if not self.labels_asked_only:
             return data.splits
         return replace(data.splits, asked=data.choose(session))
+
+    @abstractmethod
+    def train(
+        self, splits: DataSplits, store: PredictionStore, trainer: TrainerSettings
+    ) -> AnyArray:
+        """Return what `vote` counts, once computed: predictions [teachers, rows], or votes."""
+
+    def vote(self, splits: DataSplits, trained: AnyArray) -> Ints:
+        """Return the votes [rows, classes] on every row that can be asked; by default `trained`."""
+        return trained

@@ -20,8 +20,8 @@ class Quantity:
     share    whether it is shown in per cent
     lower    whether it is a lower bound, which is rounded down
     tracked  whether a tracker records it as a number
-    stated   whether the statement of a published folder has it as it is
-    private  whether `RunResult.public` lacks it
+    stated   whether the statement of a published folder has it as it is, and `RunResult.public`
+    public   whether `RunResult.public` has it: what is not said is private
     """
 
     label: str = ""
@@ -31,7 +31,7 @@ class Quantity:
     lower: bool = False
     tracked: bool = False
     stated: bool = False
-    private: bool = False
+    public: bool = False
 
 
 #: The quantities of a section of a result, by key.
@@ -39,19 +39,25 @@ Section = Mapping[str, Quantity]
 
 
 def said(
-    label: str = "", *, default: Any = MISSING, of: Section | None = None, **words: Any
+    label: str = "",
+    *,
+    default: Any = MISSING,
+    make: Any = MISSING,
+    of: Section | None = None,
+    **words: Any,
 ) -> Any:
     """Return a field of which this is said (`Quantity`); by default it must be given.
 
-    of  what is said of the keys of a field that is a section
+    make  makes its default
+    of    what is said of the keys of a field that is a section
     """
     declared = {"quantity": Quantity(label, **words), "of": of}
-    return field(default=default, metadata=declared)
+    return field(default=default, default_factory=make, metadata=declared)
 
 
-def share(label: str, axis: str = "", private: bool = False) -> Quantity:
+def share(label: str, axis: str = "") -> Quantity:
     """Return what is said of a share that a tracker records."""
-    return Quantity(label, axis, share=True, tracked=True, private=private)
+    return Quantity(label, axis, share=True, tracked=True)
 
 
 def _epsilon(label: str, meaning: str, lower: bool = False) -> Quantity:

@@ -16,11 +16,11 @@ from nzc.accounting.epsilon import Epsilon
 from nzc.clock import Stage
 from nzc.data import splits
 from nzc.privacy.ledger import now
+from nzc.protocols import task
 from nzc.runs.layout import RESULT, flatten, with_infinity
 from nzc.runs.metrics import RECALL, Metrics, Shares
 from nzc.runs.quantities import EPSILONS, Quantity, protects_nobody, said, share, tracked_as
 from nzc.storage.files import write_private
-from nzc.teachers import base
 from nzc.types import Floats, Ints
 from nzc.validation import Tree
 from nzc.version import __version__
@@ -72,12 +72,14 @@ class RoundResult:
 #: What is said of the keys of each section. `_ANY` has any keys.
 _TEACHERS = {
     "count": Quantity("teachers", tracked=True),
-    "mean_accuracy": share("one teacher", "teacher accuracy", private=True),
-    "ensemble_accuracy": share("ensemble", "ensemble accuracy", private=True),
-    "gap_above_2": share("gap > 2", "queries", private=True),
-    "gap_above_3": share("gap > 3", "queries", private=True),
+    "mean_accuracy": share("one teacher", "teacher accuracy"),
+    "ensemble_accuracy": share("ensemble", "ensemble accuracy"),
+    "gap_above_2": share("gap > 2", "queries"),
+    "gap_above_3": share("gap > 3", "queries"),
 }
 _DATA = dict.fromkeys(get_args(splits.SummaryKey), Quantity())
+#: Those keys of `data` that are public.
+_FACTS = ("private", "public", "test", "classes", "undeclared_classes", "public_files", "features")
 _SECONDS = dict.fromkeys(get_args(Stage), Quantity(tracked=True))
 _ANY = {"": Quantity()}
 _METRICS = {part.name: part.metadata["quantity"] for part in fields(Metrics) if part.metadata} | {
@@ -111,39 +113,43 @@ class RunResult:
     """
 
     dataset: str = said(stated=True)
-    aggregator: str
+    aggregator: str = said(public=True)
     student: str = said(stated=True)
-    seed: int
+    seed: int = said(public=True)
     rng: str = said(stated=True)
     mechanism: str = said(stated=True)
     delta: float = said(stated=True)
-    queries: int
-    answered: int = said(tracked=True)
-    refused: int
-    reinforced: int
-    label_accuracy: float | None = said("label accuracy", share=True, tracked=True)
-    accuracy: float | None = said("student", axis="student accuracy", share=True, tracked=True)
-    teachers: dict[base.SummaryKey, float | int | None] = said(of=_TEACHERS)
+    queries: int = said(public=True)
+    answered: int = said(tracked=True, public=True)
+    refused: int = said(public=True)
+    reinforced: int = said(public=True)
+    label_accuracy: float | None = said("label accuracy", share=True, tracked=True, public=True)
+    accuracy: float | None = said(
+        "student", axis="student accuracy", share=True, tracked=True, public=True
+    )
+    teachers: dict[task.SummaryKey, float | int | None] = said(of=_TEACHERS)
     epsilon: Epsilon = said(of=EPSILONS | {"published_delta": Quantity()})
     rounds: list[RoundResult]
     data: dict[splits.SummaryKey, Any] | None = said(of=_DATA, default=None)
     neighbours: str = said(stated=True)
     unit: str = said(stated=True)
     bound: str = said(stated=True)
-    seconds: dict[Stage, float] = field(default_factory=dict, metadata={"of": _SECONDS})
-    finished: str = field(default_factory=now, metadata={"quantity": Quantity(stated=True)})
-    versions: dict[str, str] = field(default_factory=dict, metadata={"of": _ANY})
-    metrics: Metrics = field(default_factory=Metrics, metadata={"of": _METRICS})
+    seconds: dict[Stage, float] = said(make=dict, of=_SECONDS)
+    finished: str = said(make=now, stated=True)
+    versions: dict[str, str] = said(make=dict, of=_ANY, public=True)
+    metrics: Metrics = said(make=Metrics, of=_METRICS, public=True)
     warnings: list[str] = field(default_factory=list)
     folder: Path | None = None
-    ledger_trials: int | None = said(private=True, default=None)
-    ledger_releases: int | None = said(private=True, default=None)
-    ledger_unbounded: str | None = said(private=True, default=None)
+    ledger_trials: int | None = None
+    ledger_releases: int | None = None
+    ledger_unbounded: str | None = None
     learned_from: str | None = said(stated=True, default=None)
     grouped_by: str | None = said(stated=True, default=None)
     moved_votes: str | None = said(stated=True, default=None)
     voters: str = said(stated=True, default="teachers")
-    learned_accuracy: float | None = said("accuracy of learned labels", share=True, default=None)
+    learned_accuracy: float | None = said(
+        "accuracy of learned labels", share=True, public=True, default=None
+    )
     labels: Ints | None = field(default=None, repr=False, compare=False)
     predictions: Ints | None = field(default=None, repr=False, compare=False)
     probabilities: Floats | None = field(default=None, repr=False, compare=False)
@@ -152,21 +158,25 @@ class RunResult:
     def public(self) -> "RunResult":
         """The result without what depends on votes or private records, but for released labels.
 
-        Accuracies are of public rows and of the test split. How many records the groups have is
-        private.
+        It has what is said to be public, and of the sections what is named here. Accuracies are of
+        public rows and of the test split. How many records the groups have is private.
         """
-        hidden: Tree = {part.name: None for part in fields(self) if _of_field(part).private}
-        private = [key for key, quantity in _TEACHERS.items() if quantity.private]
-        hidden["teachers"] = self.teachers | dict.fromkeys(private)
+        public: Tree = {part.name: None for part in fields(self) if not _is_public(part)}
+        public["epsilon"] = self.epsilon.public(self.bound)
+        public["teachers"] = dict.fromkeys(self.teachers) | {"count": self.teachers["count"]}
         if self.data is not None:
-            hidden["data"] = {**self.data, "digest": "private"}
+            facts = {key: value for key, value in self.data.items() if key in _FACTS}
             if self.unit == "group":
-                del hidden["data"]["private"]
+                del facts["private"]
+            public["data"] = facts | {"digest": "private"}
         # The error of a user's own metric may quote labels of the test split.
-        hidden["warnings"] = [line for line in self.warnings if not line.startswith("metrics.")]
-        hidden["seconds"] = {"total": self.seconds["total"]}  # a stage tells more of the votes
-        hidden["rounds"] = [replace(past, epsilon=None) for past in self.rounds]
-        return replace(self, epsilon=self.epsilon.public(self.bound), **hidden)
+        public["warnings"] = [line for line in self.warnings if not line.startswith("metrics.")]
+        public["seconds"] = {"total": self.seconds["total"]}  # a stage tells more of the votes
+        public["rounds"] = [
+            RoundResult(past.asked, past.answered, past.reinforced, past.label_accuracy, None)
+            for past in self.rounds
+        ]
+        return replace(self, **public)
 
     @property
     def interval(self) -> tuple[float, float] | None:
@@ -214,6 +224,12 @@ class RunResult:
 def _of_field(part: Field[Any]) -> Quantity:
     quantity: Quantity = part.metadata.get("quantity", Quantity())
     return quantity
+
+
+def _is_public(part: Field[Any]) -> bool:
+    """Return whether a field is public as it is, or none of result.json."""
+    quantity = _of_field(part)
+    return quantity.stated or quantity.public or part.name in _NOT_WRITTEN
 
 
 def _quantities() -> Iterator[tuple[str, Quantity]]:

@@ -6,9 +6,10 @@ shards → fits     `ensemble.py`: networks, by `engine.py`, which trains each a
 fits → votes      predictions stay in the store, and `sharded.py` counts them
 
 Without fits, a file has the votes (`votes.py`).
-`base.py` is the interface; what becomes of the votes says nzc/protocols/votes.py.
+nzc/protocols/votes.py has the interface, and says what becomes of the votes.
 """
 
-from nzc.teachers.base import Task, Teachers, VoteHistograms
+from nzc.protocols.task import Task, VoteHistograms
+from nzc.protocols.votes import Teachers
 
 __all__ = ["Task", "Teachers", "VoteHistograms"]

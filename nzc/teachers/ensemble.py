@@ -7,11 +7,13 @@ from pathlib import Path
 import numpy as np
 
 from nzc import networks
+from nzc.clock import Clock
 from nzc.data import DataSplits
 from nzc.data.rows import gather
 from nzc.data.splits import Records
+from nzc.privacy.session import Session
+from nzc.protocols import Data
 from nzc.storage.fingerprint import source_digest
-from nzc.storage.predictions import PredictionStore
 from nzc.teachers.sharded import EnsembleSettings, ShardedTeachers, missing
 from nzc.training.trainer import TrainerSettings
 from nzc.training.trial import trial
@@ -32,12 +34,11 @@ class Ensemble(EnsembleSettings):
         *ShardedTeachers.code,
     )
 
-    def check_training(
-        self, splits: DataSplits, store: PredictionStore, trainer: TrainerSettings
-    ) -> None:
-        if not store.has(self.stored_request(splits, trainer)):
+    def check_training(self, data: Data) -> None:
+        splits = data.splits
+        if not data.store.has(self.stored_request(splits, data.trainer)):
             networks.require_fit(self.network, splits.private.x.shape[1:], splits.classes)
-            self._try_step(splits, trainer.device_kind)
+            self._try_step(splits, data.trainer.device_kind)
 
     def _try_step(self, splits: DataSplits, device_kind: str) -> None:
         """Raise InputError where a teacher cannot learn from the smallest batch of its shard.
@@ -84,12 +85,13 @@ class Ensemble(EnsembleSettings):
             request["deterministic"] = trainer.deterministic
         return request
 
-    def train_worker(
-        self, splits: DataSplits, store: PredictionStore, trainer: TrainerSettings
-    ) -> None:
-        store.train_worker(
-            self.stored_request(splits, trainer),
-            lambda work: self.teach_missing(splits, trainer, work),
+    def train_worker(self, data: Data, session: Session, stage: Clock) -> None:
+        if self.labels_asked_only:
+            data = self.placed(data, stage)
+        splits = self.asked(data, session)
+        data.store.train_worker(
+            self.stored_request(splits, data.trainer),
+            lambda work: self.teach_missing(splits, data.trainer, work),
         )
 
     def teach_shards(

@@ -12,11 +12,12 @@ from nzc.data import DataSplits
 from nzc.data.hashing import draw_by_key
 from nzc.mechanisms import count_votes
 from nzc.networks import Network
+from nzc.protocols.task import Task
+from nzc.protocols.votes import Teachers
 from nzc.ranges import Count, CountOrZero
 from nzc.storage.fingerprint import describe, source_digest
 from nzc.storage.predictions import PredictionStore, load, save
 from nzc.streams import Stream
-from nzc.teachers.base import Task, Teachers
 from nzc.training.optimizer import OptimizerSettings
 from nzc.training.trainer import TrainerSettings
 from nzc.types import AnyArray, Ints
@@ -87,9 +88,9 @@ class ShardedTeachers(Teachers):
         self, splits: DataSplits, store: PredictionStore, trainer: TrainerSettings
     ) -> AnyArray:
         request = self.stored_request(splits, trainer)
-        return store.fetch(request, lambda work: self.teach(splits, trainer, work))
+        return store.fetch(request, lambda work: self.teach_all(splits, trainer, work))
 
-    def teach(self, splits: DataSplits, trainer: TrainerSettings, work: Path) -> AnyArray:
+    def teach_all(self, splits: DataSplits, trainer: TrainerSettings, work: Path) -> AnyArray:
         """Train the teachers, and return their predictions [teachers, rows to label].
 
         `work` keeps unfinished work.

@@ -15,8 +15,8 @@ import numpy as np
 
 from nzc.data import DataSplits
 from nzc.progress import Bar
+from nzc.protocols.task import Task
 from nzc.storage.predictions import save
-from nzc.teachers.base import Task
 from nzc.teachers.sharded import ShardedTeachers, missing
 from nzc.training.trainer import TrainerSettings
 from nzc.types import AnyArray, Ints

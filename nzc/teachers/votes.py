@@ -10,9 +10,10 @@ from nzc.data import DataSplits
 from nzc.data.rows import load_array
 from nzc.mechanisms import Abstentions, Adjacency
 from nzc.mechanisms.votes import as_votes
+from nzc.protocols.task import Task
+from nzc.protocols.votes import Teachers
 from nzc.ranges import Count
 from nzc.storage.predictions import PredictionStore
-from nzc.teachers.base import Task, Teachers
 from nzc.training.trainer import TrainerSettings
 from nzc.types import AnyArray, Ints
 from nzc.validation import InputError

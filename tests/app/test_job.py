@@ -117,7 +117,7 @@ def test_hydras_own_flags_and_keys_hold_for_a_single_run(
 def test_another_aggregator_trains_nothing(run_nzc: RunNzc, monkeypatch: MonkeyPatch) -> None:
     """And nzc's own runs at its published extremes."""
     teachers = run_nzc(*TEACHERS, "student=none").result["teachers"]
-    monkeypatch.setattr("nzc.teachers.ensemble.Ensemble.teach", None)
+    monkeypatch.setattr("nzc.teachers.ensemble.Ensemble.teach_all", None)
     extremes = ["aggregator=nzc", "aggregator.c=1e100", "aggregator.gamma=1e-10"]
     result = run_nzc(*TEACHERS, "student=none", "queries=null", *extremes).result
     assert result["teachers"] == teachers

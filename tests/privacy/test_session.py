@@ -191,7 +191,7 @@ def test_an_audit_answers_no_more_than_the_run(limit: dict[str, Any]) -> None:
     assert session.answered <= 1
     spent = session.epsilon()
     asked = len(session.rows)
-    without = mechanism.audit(100, CLASSES, asked, 20_000, 1e-5, default_rng(0))
+    without = nzc.audit(mechanism, 100, CLASSES, asked, 20_000, 1e-5, default_rng(0))
     assert spent.audited is not None and 0 < spent.audited < spent.published < without
 
 

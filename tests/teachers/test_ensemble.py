@@ -15,6 +15,8 @@ from torch import nn
 
 from nzc.data import DataSplits, Units
 from nzc.data.rows import FileRows
+from nzc.protocols import Data
+from nzc.protocols.query_selection import QuerySelection
 from nzc.storage.predictions import PredictionStore
 from nzc.teachers.ensemble import sendable
 from nzc.validation import InputError
@@ -50,6 +52,12 @@ class Asks(nn.Linear):
         return super().forward(x.flatten(1))
 
 
+def _data(splits: DataSplits, store: Path) -> Data:
+    """Return the data of a run, with a store that has no predictions."""
+    rows = QuerySelection("first")
+    return Data(splits, FIVE.check(splits), rows, None, QUIET, PredictionStore(store))
+
+
 def _cropped(x: torch.Tensor, rng: torch.Generator) -> torch.Tensor:
     return x[:, :, 1:]
 
@@ -70,16 +78,15 @@ def test_what_cannot_train_on_a_shard_is_refused(
     """Five shards of 24 records."""
     settings = replace(FIVE, **{"network": batches, "epochs": 1} | own)
     with raises(InputError, match=f"^{line}"):
-        settings.check_training(splits, PredictionStore(tmp_path), QUIET)
+        settings.check_training(_data(splits, tmp_path))
     with raises((ValueError, TypeError, RuntimeError)):  # it would have failed
-        settings.teach(splits, QUIET, tmp_path)
+        settings.teach_all(splits, QUIET, tmp_path)
 
 
 def test_names_do_not_decide_what_is_refused(splits: DataSplits, tmp_path: Path) -> None:
     """They are private, and say how many records a teacher has: any shard may leave one row."""
-    store = PredictionStore(tmp_path)
     for salt in range(5):
         named = replace(splits, units=Units(keys=np.arange(120) + 1000 * salt))
         with raises(InputError, match=r"^network=batches: .*batch of 1 "):
-            replace(FIVE, network=batches).check_training(named, store, QUIET)
-        FIVE.check_training(named, store, QUIET)
+            replace(FIVE, network=batches).check_training(_data(named, tmp_path))
+        FIVE.check_training(_data(named, tmp_path))

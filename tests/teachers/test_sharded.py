@@ -67,7 +67,7 @@ def _changed(splits: DataSplits, person: int, records: int, rng: np.random.Gener
 
 def _predictions(teachers: ShardedTeachers, splits: DataSplits) -> np.ndarray:
     with TemporaryDirectory() as work:
-        return teachers.teach(splits, QUIET, Path(work))
+        return teachers.teach_all(splits, QUIET, Path(work))
 
 
 @parametrize("teachers", [TREES, NEAREST, NETWORKS], ids=["trees", "nearest", "networks"])

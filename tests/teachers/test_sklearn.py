@@ -31,7 +31,7 @@ def splits() -> DataSplits:
 
 def _predictions(teachers: Sklearn, splits: DataSplits, work: Path) -> np.ndarray:
     work.mkdir(exist_ok=True)
-    return teachers.teach(splits, QUIET, work)
+    return teachers.teach_all(splits, QUIET, work)
 
 
 @parametrize(

@@ -49,12 +49,12 @@ def test_teachers_keep_the_rate_of_their_own_optimiser(
 ) -> None:
     """Three passes of three batches."""
     own = replace(ENSEMBLE, optimizer=partial(optim.SGD, lr=0.03), stacked=stacked, parallel=3)
-    own.teach(splits, QUIET, tmp_path)
+    own.teach_all(splits, QUIET, tmp_path)
     assert rates == [0.03] * 9 * optimizers
     rates.clear()
     scheduled = tmp_path / "scheduled"
     scheduled.mkdir()
-    replace(own, schedule=STEPS).teach(splits, QUIET, scheduled)
+    replace(own, schedule=STEPS).teach_all(splits, QUIET, scheduled)
     expected = np.repeat([0.03, 0.003, 0.0003], 3 * optimizers)
     assert_allclose(sorted(rates, reverse=True), expected)
 

@@ -1,6 +1,5 @@
-"""The interface of teachers, and the vote histograms that they produce."""
+"""What there is to ask of private records, and the vote histograms that answer it."""
 
-from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import Literal, get_args
 
@@ -9,11 +8,7 @@ import numpy as np
 from nzc.accounting.data_dependent import gaps
 from nzc.data import UNKNOWN, DataSplits
 from nzc.data.splits import Unit
-from nzc.mechanisms import Adjacency
-from nzc.storage.predictions import PredictionStore
-from nzc.training.trainer import TrainerSettings
-from nzc.types import AnyArray, Ints
-from nzc.validation import InputError
+from nzc.types import Ints
 
 #: The keys of `teachers` in result.json.
 SummaryKey = Literal["count", "mean_accuracy", "ensemble_accuracy", "gap_above_2", "gap_above_3"]
@@ -93,63 +88,3 @@ class Task:
             digest=splits.private_digest,
             truth=splits.public.y,
         )
-
-
-class Teachers(ABC):
-    """What every kind of teachers implements. Without a dataset, `splits` are empty.
-
-    labels_asked_only  whether the asked rows must be known before training: no others get labels
-    """
-
-    labels_asked_only: bool = False
-
-    def adjacency(self, labels_only: bool = False) -> Adjacency:
-        """Return which vote histograms are neighbours.
-
-        labels_only  whether a record may change in its label only
-        """
-        return Adjacency()
-
-    def require(self, splits: DataSplits, name: str) -> None:
-        """Raise InputError where the dataset `name` has too few private records to learn from."""
-        require_records(splits, name)
-
-    @abstractmethod
-    def check(self, splits: DataSplits) -> Task:
-        """Return what there is to ask. InputError: they cannot learn from these splits."""
-
-    def check_training(  # noqa: B027
-        self, splits: DataSplits, store: PredictionStore, trainer: TrainerSettings
-    ) -> None:
-        """Raise InputError where training would fail, as far as this is known before."""
-
-    @abstractmethod
-    def train(
-        self, splits: DataSplits, store: PredictionStore, trainer: TrainerSettings
-    ) -> AnyArray:
-        """Return what `vote` counts, once computed: predictions [teachers, rows], or votes."""
-
-    def train_worker(  # noqa: B027
-        self, splits: DataSplits, store: PredictionStore, trainer: TrainerSettings
-    ) -> None:
-        """Train this worker node's share of the teachers; by default there is none."""
-
-    def vote(self, splits: DataSplits, trained: AnyArray) -> Ints:
-        """Return the votes [rows, classes] on every row that can be asked; by default `trained`."""
-        return trained
-
-
-def require_records(splits: DataSplits, name: str) -> None:
-    """Raise InputError where the dataset `name` has no private records of two classes."""
-    if splits.is_empty:
-        raise InputError(
-            "dataset",
-            "none",
-            "must be a dataset where teachers are to be trained; or teachers=votes",
-        )
-    least = 1 if splits.declared else 2  # else one record would decide whether there is a run
-    if len(np.unique(splits.private.y)) < least:
-        why = "all of them are of one class; dataset.classes states others"
-        if not len(splits.private):
-            why = "it has none (teachers=votes needs none)"
-        raise InputError("dataset", name, f"must have private rows of two or more classes; {why}")

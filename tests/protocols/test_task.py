@@ -3,7 +3,7 @@
 import numpy as np
 
 from nzc.mechanisms import count_votes
-from nzc.teachers import VoteHistograms
+from nzc.protocols.task import VoteHistograms
 
 
 def test_one_teacher_never_leads_by_two() -> None:
