@@ -32,8 +32,8 @@ from nzc.data.table_encoder import (
     ColumnError,
     TableEncoder,
     blanked,
-    different,
     is_utf8,
+    plain_texts,
     read_table,
     written,
 )
@@ -221,7 +221,7 @@ class Table(Dataset):
         self._check_encoding(key)
         wanted = [name for name in columns if name in self._named] or columns[:1]
         read = None if self.drop_rows else wanted
-        chunks = (chunk[wanted].apply(_as_texts) for chunk in self._chunks(key, names=read))
+        chunks = (chunk[wanted].apply(plain_texts) for chunk in self._chunks(key, names=read))
         names = pd.concat(chunks, ignore_index=True)
         if names.empty:
             raise self.refused(key, "must have rows")
@@ -355,7 +355,7 @@ class Table(Dataset):
         if self.id is not None:
             ids = names[self.id].to_numpy(object)
         persons = None
-        if self.group is not None and self.group in names:
+        if self.group in names:
             persons = np.asarray(names[self.group].factorize()[0])
             unnamed = persons < 0  # each is a person of its own
             persons[unnamed] = persons.max() + 1 + np.arange(unnamed.sum())
@@ -421,11 +421,6 @@ class Table(Dataset):
 
 def _listed(names: Iterable[str]) -> str:
     return shortened(", ".join(sorted(names)))
-
-
-def _as_texts(values: pd.Series) -> pd.Series:
-    codes, names = different(values)
-    return pd.Series(names[codes], values.index, dtype=object)
 
 
 def _are_row_numbers(names: pd.Series) -> bool:

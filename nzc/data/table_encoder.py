@@ -6,15 +6,16 @@ Arrow files.
 
 import csv
 import re
+from abc import ABC, abstractmethod
 from base64 import b64decode
 from codecs import BOM_UTF8, BOM_UTF16_BE, BOM_UTF16_LE
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from datetime import datetime, timedelta
-from itertools import islice
+from itertools import chain, islice
 from operator import itemgetter
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 from warnings import catch_warnings
 
 import numpy as np
@@ -23,17 +24,8 @@ from pandas.io.common import get_handle
 
 Array = np.ndarray[Any, Any]
 
-NUMBER = "number"
-CATEGORY = "category"
-DATE = "date"
-#: The kind of free text, such as notes.
-TEXT = "text"
-#: The parts of numbers and dates, each of which may be a feature.
-PARTS = {NUMBER: ("",), DATE: ("day", "month", "weekday", "hour")}
 #: Free text is taken as pieces of words, of so many characters: a word has a space at both ends.
 PIECES = (2, 4)
-#: The kind of numbers with a decimal comma, such as 1.234,56.
-COMMA = "comma"
 #: The format of numbers that are times of a day or durations, in hours: 18:30, 18.30.00, 6:30 pm, 2
 #: days 07:30:00.
 TIME = "time"
@@ -152,23 +144,18 @@ def _csv_chunks(
     rule = csv.QUOTE_NONE if quoting == "none" else csv.QUOTE_MINIMAL
     try:
         with get_handle(path, "r", encoding=encoding, compression="infer") as opened:
-            file: Any = opened.handle
-            start = list(islice(file, skip + _HEAD))
+            start = list(islice(opened.handle, skip + _HEAD))
             before, separator, header = _header(start[skip:], expected, rule)
-            file.seek(0)
-            for _ in range(skip + before):  # a quote in these lines would confuse pandas
-                file.readline()
-            lines = file
+            # A quote in the lines before the header would confuse pandas.
+            lines: Iterator[str] = chain(start[skip + before :], opened.handle)
             if rule == csv.QUOTE_MINIMAL:
-                lines = _checked(file, separator, len(header), skip + before)
-            file = _Text(_once(lines, separator))
+                lines = _checked(lines, separator, len(header), skip + before)
+            file: Any = _Text(_once(lines, separator))
             chosen = None  # with a choice of columns, pandas takes rows with too many cells
             if columns is not None:
                 chosen = [name for name in header if _column_name(name) in columns]
-            missing: dict[str, Any] = dict.fromkeys(header, _MISSING)
-            for name in header:
-                if _column_name(name) in names:
-                    missing[name] = ""
+            named = [name for name in header if _column_name(name) in names]
+            missing: dict[str, Any] = dict.fromkeys(header, _MISSING) | dict.fromkeys(named, "")
             chunks = pd.read_csv(
                 file,
                 chunksize=rows,
@@ -325,80 +312,249 @@ def is_utf8(path: str | Path) -> bool:
     return first not in ([], ["\ufeff"])
 
 
-@dataclass(frozen=True)
-class Column:
+@dataclass(frozen=True, kw_only=True)
+class Column(ABC):
     """How one column becomes features; everything was measured on the public rows.
 
-    kind    number, category, date or text
-    format  of dates: as for strptime, None: ISO 8601; of numbers: how 1234.5 is written, None:
-            1234.5
-    parts   of a number: itself; of a date: those of its parts that vary; of text: axes
-    mean    [parts]
-    spread  [parts], standard deviations
-    values  categories with a feature of their own; None stands for a missing value. Of text: the
-            pieces of words that count
-    weights of text, base64 of little-endian float32 [values, 1 + parts]: of each piece its inverse
-            document frequency, and its place on the axes
-    other   whether all other categories have a feature together
-    missing whether a feature says that a number, date or text is missing
-    given   whether the user named the kind: values that it does not fit count as missing
+    There is a class for each kind of column.
 
-    A category has a feature for each value. A number is a feature, and so is each part of a date:
-    standardised, and 0 where missing. So is text on each axis: the weights of its pieces, as a
-    vector of length 1, are projected on them.
+    given  whether the user named the kind: values that it does not fit count as missing
     """
 
-    name: str
-    kind: str
-    format: str | None = None
-    parts: Sequence[str] = ()
-    mean: Sequence[float] = ()
-    spread: Sequence[float] = ()
-    values: Sequence[str | None] = ()
-    weights: str = ""
-    other: bool = False
-    missing: bool = False
+    kind: ClassVar[str]
+    name: str = ""
     given: bool = False
 
     @property
+    @abstractmethod
     def features(self) -> list[str]:
         """The names of its features: `age`, `age missing`, `admitted month`, `ward=ICU`."""
-        if self.kind == CATEGORY:
-            names = [f"{self.name}={value or 'missing'}" for value in self.values]
-            if self.other:
-                names.append(f"{self.name}=other")
-        else:
-            names = [f"{self.name} {part}".rstrip() for part in self.parts]
-            if self.missing:
-                names.append(f"{self.name} missing")
+
+    @abstractmethod
+    def encode(self, values: pd.Series) -> Array:
+        """Return float32 [rows, features]. ColumnError: a value is no number, or no date."""
+
+
+@dataclass(frozen=True)
+class Category(Column):
+    """A column with a feature for each of its frequent values.
+
+    values  those with a feature of their own; None stands for a missing value
+    other   whether all other values have a feature together
+    """
+
+    kind = "category"
+    values: Sequence[str | None]
+    other: bool
+
+    @property
+    def features(self) -> list[str]:
+        names = [f"{self.name}={value or 'missing'}" for value in self.values]
+        if self.other:
+            names.append(f"{self.name}=other")
         return names
 
     def encode(self, values: pd.Series) -> Array:
-        """Return float32 [rows, features]. ColumnError: a value is no number, or no date."""
-        if self.kind == CATEGORY:
-            codes, names = different(values)
-            numbers = pd.Index(self.values, dtype=object).get_indexer(names)[codes]
-            features = [numbers[:, None] == np.arange(len(self.values))]
-            if self.other:
-                features.append(numbers[:, None] < 0)
-        else:
-            numbers = self._numbers(values)
-            with np.errstate(over="ignore"):
-                scaled = (numbers - np.array(self.mean)) / np.array(self.spread)
-            features = [np.nan_to_num(scaled.clip(-LIMIT, LIMIT))]
-            if self.missing:
-                features.append(np.isnan(numbers[:, :1]))
+        places = pd.Index(self.values, dtype=object).get_indexer(plain_texts(values))
+        places[places < 0] = len(self.values)
+        return (places[:, None] == np.arange(len(self.features))).astype(np.float32)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Scaled(Column):
+    """A column whose parts are features: standardised, and 0 where missing.
+
+    parts    of a number: itself; of a date: those of its parts that vary; of text: axes
+    mean     [parts]
+    spread   [parts], standard deviations
+    missing  whether a feature says that a value is missing
+    """
+
+    parts: Sequence[str] = ()
+    mean: Sequence[float] = ()
+    spread: Sequence[float] = ()
+    missing: bool = False
+
+    @property
+    def features(self) -> list[str]:
+        names = [f"{self.name} {part}".rstrip() for part in self.parts]
+        if self.missing:
+            names.append(f"{self.name} missing")
+        return names
+
+    def encode(self, values: pd.Series) -> Array:
+        numbers = self.numbers(values)
+        with np.errstate(over="ignore"):
+            scaled = (numbers - np.array(self.mean)) / np.array(self.spread)
+        features = [np.nan_to_num(scaled.clip(-LIMIT, LIMIT))]
+        if self.missing:
+            features.append(np.isnan(numbers[:, :1]))
         return np.hstack(features).astype(np.float32)
 
-    def _numbers(self, values: pd.Series) -> Array:
-        """Return the parts of numbers, dates or text, float64 [rows, parts], NaN where missing."""
-        if self.kind == TEXT:
-            codes, unique = distinct(values)
-            weights = np.frombuffer(b64decode(self.weights), "<f4").reshape(len(self.values), -1)
-            return projected(unique, self.values, weights)[codes]
+    @abstractmethod
+    def numbers(self, values: pd.Series) -> Array:
+        """Return the parts of values, float64 [rows, parts], NaN where missing.
+
+        ColumnError: as `encode`.
+        """
+
+
+@dataclass(frozen=True)
+class Measured(Scaled):
+    """A column of numbers or dates that are written in one way.
+
+    Without a name and parts, it is a way in which a column may be read.
+
+    format  how values are written; None: 1234.5, and dates of ISO 8601
+    """
+
+    PARTS: ClassVar[Sequence[str]]
+    format: str | None = None
+
+    @property
+    def typed(self) -> str:
+        """The kind as a user types it."""
+        return self.format or self.kind
+
+    @property
+    @abstractmethod
+    def plural(self) -> str:
+        """What its values are called, with an example."""
+
+    @abstractmethod
+    def parsed(self, values: pd.Series) -> Array:
+        """Return all PARTS of values, float64 [rows, PARTS], NaN where a value is none."""
+
+    def measured(self, values: pd.Series, allowed: float = 0) -> Array:
+        """Return all PARTS of values, float64 [rows, PARTS], NaN where missing.
+
+        allowed  so many values that are no numbers or no dates count as missing
+
+        ColumnError: it says how many there are, if they are more. What a value is read as depends
+        on it alone.
+        """
+        codes, unique = distinct(values)
+        parts = self.parsed(unique)
+        strange = np.isnan(parts[:, 0])
+        strange[strange] = written(unique[strange]).notna()
+        wrong = int(strange[codes].sum())
+        if wrong > allowed:
+            found = f"{wrong:,} of {len(values):,} values are no {self.plural}"
+            raise ColumnError(f"column {values.name}: {found}")
+        return parts[codes]
+
+    def numbers(self, values: pd.Series) -> Array:
         allowed = len(values) if self.given else 0
-        parts = measured(values, self.kind, self.format, allowed)
-        return parts[:, [PARTS[self.kind].index(part) for part in self.parts]]
+        parts = self.measured(values, allowed)
+        return parts[:, [self.PARTS.index(part) for part in self.parts]]
+
+
+class Number(Measured):
+    """A column of numbers. The format is 1234.5 as it is written, or TIME."""
+
+    kind = "number"
+    PARTS = ("",)
+
+    @property
+    def typed(self) -> str:
+        if self.format == TIME:
+            return TIME
+        if COMMAED in (self.format or ""):
+            return "comma"
+        return self.kind
+
+    @property
+    def plural(self) -> str:
+        if self.format == TIME:
+            return "times such as 18:30"
+        return f"numbers such as {self.format or '1234.5'}"
+
+    def parsed(self, values: pd.Series) -> Array:
+        if values.dtype.kind in "biuf":
+            numbers = values.to_numpy(np.float64, na_value=np.nan)
+        elif self.format is None:
+            text = _plain(values)
+            # Without a fraction, pandas reads whole numbers otherwise.
+            fraction = pd.Series(["0.5"], dtype=text.dtype)
+            numbers = pd.to_numeric(pd.concat([text, fraction]), errors="coerce").to_numpy(
+                np.float64, na_value=np.nan
+            )[:-1]
+        elif self.format == TIME:
+            numbers = np.array([_hours(text) for text in written(values)], np.float64)
+        else:
+            marks = re.split(r"1.234(.)5", self.format)  # what is before, decimal mark, and behind
+            numbers = np.array([_number(text, *marks) for text in written(values)], np.float64)
+        numbers = np.where(np.isfinite(numbers), numbers, np.nan)
+        return numbers[:, None] + 0.0  # -0.0 becomes 0.0
+
+
+class Date(Measured):
+    """A column of dates. The format is as for strptime."""
+
+    kind = "date"
+    PARTS = ("day", "month", "weekday", "hour")
+
+    @property
+    def plural(self) -> str:
+        return f"dates such as {self.format or '2024-12-31'}"
+
+    def parsed(self, values: pd.Series) -> Array:
+        """Return days since 1970, month, weekday and hour, in UTC."""
+        if values.dtype.kind != "M":
+            values = _moments(pd.Series(written(values), dtype="str"), self.format)
+        when = pd.to_datetime(values, utc=True).dt.as_unit("s")
+        days = np.where(when.isna(), np.nan, when.astype("int64") / 86_400)
+        return np.column_stack([days, when.dt.month, when.dt.day_of_week, when.dt.hour])
+
+
+@dataclass(frozen=True)
+class Text(Scaled):
+    """A column of free text, such as notes. Pieces of its words are projected on axes, the parts.
+
+    values   the pieces of words that count
+    weights  base64 of little-endian float32 [values, 1 + parts]: of each piece its inverse document
+             frequency, and its place on the axes
+    """
+
+    kind = "text"
+    values: Sequence[str]
+    weights: str
+
+    def numbers(self, values: pd.Series) -> Array:
+        """Return texts on axes, float64 [rows, parts], NaN where missing.
+
+        Each depends on itself alone. It is TF-IDF with 1 + log(count), of length 1, and a product
+        with the axes.
+        """
+        weights: Array = np.frombuffer(b64decode(self.weights), "<f4").astype(np.float64)
+        weights = weights.reshape(len(self.values), -1)
+        places = {piece: place for place, piece in enumerate(self.values)}
+        of_words: dict[str, list[int]] = {}
+        codes, unique = distinct(values)
+        rows = np.full((len(unique), len(self.parts)), np.nan)
+        for row, text in zip(rows, written(unique), strict=True):
+            if text is None:
+                continue
+            found: list[int] = []
+            for word in text.lower().split():
+                if word not in of_words:
+                    of_words[word] = [places[piece] for piece in _pieces(word) if piece in places]
+                found += of_words[word]
+            columns, counts = np.unique(np.array(found, np.int64), return_counts=True)
+            chosen = weights[columns]
+            frequencies = (1 + np.log(counts)) * chosen[:, 0]
+            length = np.sqrt(frequencies @ frequencies)
+            row[:] = frequencies @ chosen[:, 1:] / max(length, 1e-300)
+        return rows[codes]
+
+
+#: The class of each kind of column.
+_KINDS: dict[str, type[Column]] = {
+    "number": Number,
+    "category": Category,
+    "date": Date,
+    "text": Text,
+}
 
 
 @dataclass(frozen=True)
@@ -427,7 +583,7 @@ class TableEncoder:
     def encode(self, table: pd.DataFrame) -> Array:
         """Return float32 [rows, features]. ColumnError: a value is no number or no date."""
         table = blanked(table, self.missing)
-        return np.concatenate([column.encode(table[column.name]) for column in self.columns], 1)
+        return np.hstack([column.encode(table[column.name]) for column in self.columns])
 
     def absent(self, table: pd.DataFrame) -> str:
         """Return the columns that a table lacks, and then those that the public rows had not.
@@ -446,23 +602,31 @@ class TableEncoder:
 
     def as_dict(self) -> dict[str, Any]:
         """Return it in JSON types."""
-        return asdict(self)
+        columns = [{"kind": column.kind} | asdict(column) for column in self.columns]
+        return vars(self) | {"columns": columns}
 
     @classmethod
     def from_dict(cls, record: Mapping[str, Any]) -> "TableEncoder":
         """Return the encoder of `as_dict`."""
-        return cls(**{**record, "columns": [Column(**column) for column in record["columns"]]})
+        columns = []
+        for column in record["columns"]:
+            kind = _KINDS[column["kind"]]
+            # Version 0.2.0 wrote the fields of all kinds.
+            columns.append(kind(**{field.name: column[field.name] for field in fields(kind)}))
+        return cls(**{**record, "columns": columns})
 
 
-def texts(values: pd.Series) -> pd.Index:
+def plain_texts(values: pd.Series) -> pd.Series:
     """Return values as text without spaces around it; None where missing. 1 and 1.0 are one text.
 
     So are true and True. The text of a value is its own: no other value of the column decides it.
     """
-    text = pd.Series(written(values), dtype="string")
+    codes, unique = distinct(values)
+    text = pd.Series(written(unique), dtype="string")
     for pattern, plain in _SAME_TEXT:
         text = text.str.replace(pattern, plain, regex=True)
-    return pd.Index(text.to_numpy(object, na_value=None), dtype=object)
+    plain_text = text.to_numpy(object, na_value=None)
+    return pd.Series(plain_text[codes], values.index, dtype=object)
 
 
 def written(values: pd.Series) -> pd.Index:
@@ -477,7 +641,7 @@ def _plain(values: pd.Series) -> pd.Series:
     pandas would choose one form for all values of a column: a fraction of a second in one cell is
     then in the text of all. Here midnight is a date.
     """
-    if values.dtype.kind == "M" and values.dt.tz is not None:
+    if isinstance(values.dtype, pd.DatetimeTZDtype):
         values = values.dt.tz_convert("UTC")
     if isinstance(values.dtype, pd.CategoricalDtype) or values.dtype.kind in "mM":
         values = values.astype(object)
@@ -495,42 +659,10 @@ def _as_text(value: Any) -> str:
 
 def distinct(values: pd.Series) -> tuple[Array, pd.Series]:
     """Return for each value its number among those that differ, and these; objects are text."""
-    if values.dtype == object or isinstance(values.dtype, pd.CategoricalDtype):
+    if values.dtype.kind == "O":
         values = _plain(values)  # for pandas True and 1 are one object
     codes, unique = values.factorize(use_na_sentinel=False)
     return codes, pd.Series(unique)
-
-
-def different(values: pd.Series) -> tuple[Array, pd.Index]:
-    """Return for each value its number among the texts that differ, and these texts."""
-    codes, unique = distinct(values)
-    return codes, texts(unique)
-
-
-def projected(values: pd.Series, pieces: Sequence[str | None], weights: Array) -> Array:
-    """Return texts on axes, float64 [rows, axes], NaN where missing. Each depends on itself alone.
-
-    It is TF-IDF with 1 + log(count), of length 1, and a product with the axes. A piece that is not
-    among `pieces` [pieces] does not count; weights [pieces, 1 + axes] are as in `Column`.
-    """
-    weights = weights.astype(np.float64)
-    places = {piece: place for place, piece in enumerate(pieces)}
-    of_words: dict[str, list[int]] = {}
-    rows = np.full((len(values), weights.shape[1] - 1), np.nan)
-    for row, text in zip(rows, written(values), strict=True):
-        if text is None:
-            continue
-        found: list[int] = []
-        for word in text.lower().split():
-            if word not in of_words:
-                of_words[word] = [places[piece] for piece in _pieces(word) if piece in places]
-            found += of_words[word]
-        columns, counts = np.unique(np.array(found, np.int64), return_counts=True)
-        chosen = weights[columns]
-        frequencies = (1 + np.log(counts)) * chosen[:, 0]
-        length = np.sqrt(frequencies @ frequencies)
-        row[:] = frequencies @ chosen[:, 1:] / max(length, 1e-300)
-    return rows
 
 
 def _pieces(word: str) -> Iterator[str]:
@@ -542,63 +674,9 @@ def _pieces(word: str) -> Iterator[str]:
 
 def blanked(table: pd.DataFrame, missing: Sequence[str]) -> pd.DataFrame:
     """Return the table without the values whose text is one of `missing`."""
-
-    def without(values: pd.Series) -> pd.Series:
-        codes, names = different(values)
-        return values.mask(names.isin(missing)[codes], None)
-
     if not missing:
         return table
-    return table.apply(without)
-
-
-def measured(values: pd.Series, kind: str, format: str | None, allowed: float = 0) -> Array:
-    """Return the PARTS of numbers or dates, float64 [rows, parts], NaN where missing.
-
-    allowed  so many values that are no numbers or no dates count as missing
-
-    ColumnError: it says how many there are, if they are more. What a value is read as depends
-    on it alone.
-    """
-    codes, unique = distinct(values)
-    parts = parsed(unique, kind, format)
-    strange = np.isnan(parts[:, 0])
-    strange[strange] = pd.notna(texts(unique[strange]))
-    wrong = int(strange[codes].sum())
-    if wrong > allowed:
-        found = f"{wrong:,} of {len(values):,} values are no {plural(kind, format)}"
-        raise ColumnError(f"column {values.name}: {found}")
-    return parts[codes]
-
-
-def plural(kind: str, format: str | None) -> str:
-    """Return what values of a kind and format are called, with an example."""
-    if kind == DATE:
-        return f"dates such as {format or '2024-12-31'}"
-    if format == TIME:
-        return "times such as 18:30"
-    return f"numbers such as {format or '1234.5'}"
-
-
-def parsed(values: pd.Series, kind: str, format: str | None) -> Array:
-    """Return the PARTS of numbers or dates, float64 [rows, parts], NaN where a value is none."""
-    if kind == DATE:
-        return _dates(values, format)
-    if values.dtype.kind in "biuf":
-        numbers = values.to_numpy(np.float64, copy=True, na_value=np.nan)
-    elif format is None:
-        text = _plain(values)
-        fraction = pd.Series(["0.5"], dtype=text.dtype)  # else pandas reads whole numbers otherwise
-        numbers = pd.to_numeric(pd.concat([text, fraction]), errors="coerce").to_numpy(
-            np.float64, na_value=np.nan
-        )[:-1]
-    elif format == TIME:
-        numbers = np.array([_hours(text) for text in written(values)], np.float64)
-    else:
-        marks = re.split(r"1.234(.)5", format)  # what is before, the decimal mark, what is behind
-        numbers = np.array([_number(text, *marks) for text in written(values)], np.float64)
-    numbers = np.where(np.isfinite(numbers), numbers, np.nan)
-    return numbers[:, None] + 0.0  # -0.0 becomes 0.0
+    return table.apply(lambda values: values.mask(plain_texts(values).isin(missing), None))
 
 
 def _hours(text: str | None) -> float:
@@ -647,20 +725,6 @@ def _number(text: str | None, prefix: str, decimal: str, suffix: str) -> float:
     if (before, after) != (prefix, suffix) or not _DIGITS[decimal].fullmatch(digits):
         return np.nan
     return sign * float(re.sub(rf"[^0-9eE+{decimal}-]", "", digits).replace(decimal, "."))
-
-
-def _dates(values: pd.Series, format: str | None) -> Array:
-    """Return days since 1970, month, weekday and hour, in UTC, float64 [rows, 4].
-
-    They are NaN where a value is no date.
-    """
-    if values.dtype.kind != "M":
-        values = _moments(pd.Series(written(values), dtype="str"), format)
-    elif values.dt.tz is not None:
-        values = values.dt.tz_convert("UTC").dt.tz_localize(None)
-    when = values.dt.as_unit("s")
-    days = np.where(when.isna(), np.nan, when.astype("int64") / 86_400)
-    return np.column_stack([days, when.dt.month, when.dt.day_of_week, when.dt.hour])
 
 
 def _moments(text: pd.Series, format: str | None) -> pd.Series:

@@ -6,6 +6,7 @@ import shlex
 from base64 import b64encode
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from itertools import compress
 from typing import NamedTuple
 
@@ -15,32 +16,26 @@ from pandas.api.types import infer_dtype
 
 from nzc.data.standardizer import moments, near_values
 from nzc.data.table_encoder import (
-    CATEGORY,
-    COMMA,
     COMMAED,
-    DATE,
     LIMIT,
-    NUMBER,
-    PARTS,
     PIECES,
     POINTED,
-    TEXT,
     TIME,
+    Category,
     Column,
     ColumnError,
+    Date,
+    Measured,
+    Number,
     TableEncoder,
-    different,
+    Text,
     distinct,
-    measured,
     number_parts,
-    parsed,
-    plural,
-    projected,
+    plain_texts,
     written,
 )
 from nzc.types import Floats, Ints
 
-KINDS = (NUMBER, COMMA, TIME, CATEGORY, DATE, TEXT)
 _IDENTIFIER = "it looks like an identifier"
 #: Signs and names of currencies that may stand before a number.
 _CURRENCY = re.compile(
@@ -100,28 +95,6 @@ class _Unused(Exception):
     """A column is not used for features; the message says why."""
 
 
-class Reading(NamedTuple):
-    """A way to read the values of a column: its kind and format (nzc.data.table_encoder.Column)."""
-
-    kind: str
-    format: str | None = None
-
-    @property
-    def typed(self) -> str:
-        """The kind as a user types it."""
-        if self.kind == DATE:
-            return self.format or DATE
-        if self.format == TIME:
-            return TIME
-        if COMMAED in (self.format or ""):
-            return COMMA
-        return NUMBER
-
-    def numbers(self, texts: Series) -> Floats:
-        """Return values as numbers, NaN where one is none."""
-        return parsed(texts, *self)[:, 0]
-
-
 class Guess(NamedTuple):
     """What the texts of a column can be read as.
 
@@ -132,7 +105,7 @@ class Guess(NamedTuple):
     others    the different texts that they do not fit
     """
 
-    readings: Sequence[Reading]
+    readings: Sequence[Measured]
     fitting: int
     wrong: int
     unclear: int
@@ -161,7 +134,8 @@ def fit_encoder(
     unused = {}
     for name in public.columns:
         try:
-            columns.append(_fit(public[name], kinds.get(name), categories))
+            column = _fit(public[name], kinds.get(name), categories)
+            columns.append(replace(column, name=str(name), given=name in kinds))
         except _Unused as why:
             unused[name] = str(why)
     return TableEncoder(columns, unused, missing)
@@ -190,7 +164,7 @@ def _below_header(public: DataFrame) -> Iterator[list[str]]:
         if guess.readings and not guess.wrong:
             texts = Series(written(public[name][:_LINES]), dtype="str")
             words = texts.where(texts.str.count(r"[^\W\d_]") > texts.str.count(r"\d"))
-            columns.append(words.mask(np.isfinite(guess.readings[0].numbers(texts)), ""))
+            columns.append(words.mask(np.isfinite(guess.readings[0].parsed(texts)[:, 0]), ""))
     for row in zip(*columns, strict=True):
         words = [cell for cell in row if isinstance(cell, str)]
         if len(words) < 2 or "" in words:
@@ -223,35 +197,35 @@ def doubts(public: DataFrame, encoder: TableEncoder, grouped: bool) -> Iterator[
     columns = {column.name: column for column in encoder.columns}
     identifiers = []
     for name in public:
-        column = columns.get(name)
         if encoder.unused.get(name, "").startswith(_IDENTIFIER):
             identifiers.append(name)
-        elif column is None or not (column.given or column.parts):
-            yield from _doubts(public[name])
-        elif column.kind in (NUMBER, DATE):
-            yield from _strange(public[name], column, encoder.missing)
+            continue
+        match columns.get(name):
+            case None | Category(given=False):
+                yield from _doubts(public[name])
+            case Measured() as column:
+                yield from _strange(public[name], column, encoder.missing)
     if identifiers and not grouped:
         first = identifiers[0]
         yield (
             f"{', '.join(identifiers)}: not used as features, {_IDENTIFIER}; "
-            f"if it is a number, type {to_type(first, NUMBER)}; "
-            f"if it is free text, type {to_type(first, TEXT)}; "
+            f"if it is a number, type {to_type(first, 'number')}; "
+            f"if it is free text, type {to_type(first, 'text')}; "
             "if it says whom a row is about, as a patient number does, name it by dataset.group: "
             "without it, ε protects one row only"
         )
 
 
-def _strange(values: Series, column: Column, missing: Sequence[str]) -> Iterator[str]:
+def _strange(values: Series, column: Measured, missing: Sequence[str]) -> Iterator[str]:
     """Yield how many values of numbers or dates are not of the given kind, or far from others."""
-    about = (values, column.kind, column.format)
     try:
-        measured(*about)
+        column.measured(values)
     except ColumnError as error:
         yield f"{error}, in the public file; they count as missing"
-    numbers = measured(*about, len(values))[:, 0]
+    numbers = column.measured(values, len(values))[:, 0]
     far = np.isnan(near_values(numbers)) > np.isnan(numbers)
     if far.any():
-        codes = different(values[far])[1][:_CODES].tolist()
+        codes = plain_texts(values[far]).unique()[:_CODES].tolist()
         listed = json.dumps([*missing, *codes], ensure_ascii=False)
         yield (
             f"{column.name} has values far from all others, {', '.join(codes)}, "
@@ -275,10 +249,10 @@ def _doubts(values: Series) -> Iterator[str]:
         reading = guess.readings[0]
         advice = f"type {to_type(name, reading.typed)} to take such values as missing"
         if guess.others.str.match("[^#]*[0-9]").any():  # Excel has #DIV/0!
-            advice = f"write them alike in all files, or type {to_type(name, CATEGORY)}"
+            advice = f"write them alike in all files, or type {to_type(name, 'category')}"
         yield (
             f"{name} is not used as a {reading.kind}, because {guess.wrong:,} of {len(values):,} "
-            f"public values are no {plural(*reading)}; {advice}"
+            f"public values are no {reading.plural}; {advice}"
         )
 
 
@@ -288,8 +262,8 @@ def _fit(values: Series, kind: str | None, categories: int) -> Column:
         raise _Unused("its values are lists or other objects")
     if written(values).isna().all():
         raise _Unused("it is empty")
-    if kind == TEXT:
-        return _text(values, given=True)
+    if kind in TEXTS:
+        return TEXTS[kind](values)
     guess = _guess(values, kind)
     given = kind is not None
     if guess.unclear and not given:
@@ -299,12 +273,11 @@ def _fit(values: Series, kind: str | None, categories: int) -> Column:
     return _measures(values, guess.readings[0], given)
 
 
-def _measures(values: Series, reading: Reading, given: bool) -> Column:
+def _measures(values: Series, reading: Measured, given: bool) -> Column:
     """Return the column of values that are numbers or dates. _Unused: it has no features."""
-    allowed = max(1, len(values) / 2) if given else 0
-    measures = measured(values, *reading, allowed)
+    measures = reading.measured(values, max(1, len(values) / 2))
     numbers = measures[:, 0]
-    if reading.kind == NUMBER and not given:
+    if isinstance(reading, Number) and not given:
         digits = Series(written(values)).dropna().str.count("[0-9]")
         alike = digits.min() == digits.max() >= 6  # as those of phone numbers
         if reading.format is None or (alike and not _CURRENCY.search(reading.format)):
@@ -312,49 +285,40 @@ def _measures(values: Series, reading: Reading, given: bool) -> Column:
     varying = np.fmin.reduce(measures) < np.fmax.reduce(measures)
     if not varying.any():
         raise _Unused("one value only")
-    parts = list(compress(PARTS[reading.kind], varying))
     mean, spread = moments(near_values(measures[:, varying]))
-    return Column(
-        str(values.name),
-        *reading,
-        parts,
-        mean.tolist(),
-        spread.tolist(),
+    return replace(
+        reading,
+        parts=list(compress(reading.PARTS, varying)),
+        mean=mean.tolist(),
+        spread=spread.tolist(),
         missing=bool(np.isnan(numbers).any()),
-        given=given,
     )
 
 
 def _category(values: Series, categories: int, given: bool, guess: Guess) -> Column:
     """Return the column of values that are categories. _Unused: it has no features."""
-    codes, names = different(values)
-    counts = Counter(names[codes])
+    names = plain_texts(values)
+    counts = Counter(names)
     if len(counts) == 1:
         raise _Unused("one value only")
     if not given:
-        spaced = names.dropna().to_series().str.replace(_UNSPACED, r" \g<0> ", regex=True)
-        words = spaced.str.findall(_WORD)
+        different = plain_texts(distinct(values)[1]).dropna()
+        words = different.str.replace(_UNSPACED, r" \g<0> ", regex=True).str.findall(_WORD)
         several = words.str.len().median() >= _WORDS
         if several and words.map(tuple).nunique() > max(32, len(values) / 5):
-            return _text(values, given)
+            return _text(values)
         if not guess.nearly:
-            _check_no_names(Series(names[codes]))
-        elif guess.readings[0] == Reading(NUMBER):
-            _check_no_names(guess.readings[0].numbers(values))
+            _check_no_names(names)
+        elif guess.readings[0] == Number():
+            _check_no_names(guess.readings[0].parsed(values)[:, 0])
         if len(counts) > max(categories, len(values) / 2):
             raise _Unused("nearly every value differs")
     by_frequency = sorted(counts, key=lambda value: (-counts[value], str(value)))
     other = len(by_frequency) > categories
-    return Column(
-        str(values.name),
-        CATEGORY,
-        values=by_frequency[: categories - other],
-        other=other,
-        given=given,
-    )
+    return Category(by_frequency[: categories - other], other)
 
 
-def _text(values: Series, given: bool) -> Column:
+def _text(values: Series) -> Column:
     """Return the column of free text. _Unused: it has no features.
 
     Pieces of words are weighed by TF-IDF, and projected on the axes of a truncated singular value
@@ -381,23 +345,20 @@ def _text(values: Series, given: bool) -> Column:
     with np.errstate(divide="ignore", invalid="ignore"):  # it divides by the variance
         reduced = TruncatedSVD(axes, random_state=0).fit(vectors)
     weights = np.column_stack([vectorizer.idf_, reduced.components_.T]).astype("<f4")
-    numbers = projected(Series(texts), pieces, weights)
+    column = Text(
+        pieces,
+        b64encode(weights.tobytes()).decode(),
+        parts=[f"text {axis + 1}" for axis in range(axes)],
+        missing=len(texts) < len(names),
+    )
+    numbers = column.numbers(Series(texts))
     variances = numbers.var(axis=0)
     if variances.max() <= 1e-12:
         raise _Unused("one value only")
     # An axis counts as much more as texts differ more along it: what few records tell is there.
     factors = np.sqrt(_TEXT_VARIANCE * variances / (variances**2).sum())
-    return Column(
-        str(values.name),
-        TEXT,
-        parts=[f"text {axis + 1}" for axis in range(axes)],
-        mean=numbers.mean(axis=0).tolist(),
-        spread=(1 / np.maximum(factors, 1e-9)).tolist(),
-        values=pieces,
-        weights=b64encode(weights.tobytes()).decode(),
-        missing=len(texts) < len(names),
-        given=given,
-    )
+    spread = 1 / np.maximum(factors, 1e-9)
+    return replace(column, mean=numbers.mean(axis=0).tolist(), spread=spread.tolist())
 
 
 def _check_no_names(column: Floats | Series) -> None:
@@ -434,20 +395,20 @@ def _guess(values: Series, kind: str | None = None) -> Guess:
     present = names.notna()
     texts = Series(names[present], dtype="str")
     rows = np.bincount(codes, minlength=len(names))[present]
-    given = {
-        NUMBER: [Reading(NUMBER), Reading(NUMBER, _notation(texts, rows, POINTED))],
-        COMMA: [Reading(NUMBER, _notation(texts, rows, COMMAED))],
-        TIME: [Reading(NUMBER, TIME)],
-        DATE: [Reading(DATE)],
-        CATEGORY: [],
+    given: dict[str, list[Measured]] = {
+        "number": [Number(), Number(_notation(texts, rows, POINTED))],
+        "comma": [Number(_notation(texts, rows, COMMAED))],
+        "time": [Number(TIME)],
+        "date": [Date()],
+        "category": [],
     }
     if kind is None:
-        readings = _readings(values, texts, given[NUMBER] + given[COMMA])
+        readings = _readings(values, texts, given["number"] + given["comma"])
     else:
-        readings = given.get(kind, [Reading(DATE, kind)])
+        readings = given.get(kind, [Date(kind)])
     if not readings:
         return Guess([], 0, len(values), 0, texts)
-    read = np.nan_to_num([reading.numbers(texts) for reading in readings], nan=np.inf)
+    read = np.nan_to_num([reading.parsed(texts)[:, 0] for reading in readings], nan=np.inf)
     fits = np.isfinite(read) @ rows
     best = fits == fits.max()
     readings = list(compress(readings, best))
@@ -463,36 +424,36 @@ def _guess(values: Series, kind: str | None = None) -> Guess:
     )
 
 
-def _readings(values: Series, texts: Series, numbers: list[Reading]) -> list[Reading]:
+def _readings(values: Series, texts: Series, numbers: list[Measured]) -> list[Measured]:
     """Return the ways to read these different texts of a column that are worth a try.
 
     numbers  those that are numbers
     """
-    by_type = {"M": Reading(DATE), "m": Reading(NUMBER, TIME)}
+    by_type = {"M": Date(), "m": Number(TIME)}
     if values.dtype.kind in by_type:
         return [by_type[values.dtype.kind]]
     if len(texts) and texts.str.fullmatch(_COMPACT).all():
-        return [Reading(DATE, "%Y%m%d")]
+        return [Date("%Y%m%d")]
     if values.dtype.kind in "iuf":
-        return [Reading(NUMBER)]
+        return [Number()]
     digits_alone = texts.str.fullmatch("[0-9]+").all()
     postcodes = digits_alone and texts.str.fullmatch(_PADDED).any()
     if postcodes or texts.str.fullmatch("(?i)true|false").all():
         return []
     sample = texts[:_SAMPLE]
-    readings = [Reading(NUMBER, TIME), Reading(DATE), Reading(DATE, "%d%b%Y")]
+    readings = [Number(TIME), Date(), Date("%d%b%Y")]
     match = next(filter(None, map(_DATE.fullmatch, sample)), None)  # the first date with marks
     if match is not None:
         orders = _ORDERS.split()
         if match[2] == "-":
             orders.append("%y{}%m{}%d")
-        readings += [Reading(DATE, order.format(match[2], match[4])) for order in orders]
+        readings += [Date(order.format(match[2], match[4])) for order in orders]
     return _fitting(numbers, sample) or _fitting(readings, sample)
 
 
-def _fitting(readings: Sequence[Reading], sample: Series) -> list[Reading]:
+def _fitting(readings: Sequence[Measured], sample: Series) -> list[Measured]:
     """Return those readings that fit the most texts of a sample, if they are a quarter of it."""
-    fits = np.isfinite([reading.numbers(sample) for reading in readings]).sum(axis=1)
+    fits = np.isfinite([reading.parsed(sample)[:, 0] for reading in readings]).sum(axis=1)
     return list(compress(readings, fits == max(1, len(sample) / 4, fits.max())))
 
 
@@ -507,3 +468,9 @@ def _notation(texts: Series, rows: Ints, mark: str) -> str:
         if (not prefix or _CURRENCY.fullmatch(prefix)) and _UNIT.fullmatch(suffix):
             return f"{prefix}{mark}{suffix}"
     return mark
+
+
+#: How free text is fitted, by the kind that a user types.
+TEXTS = {"text": _text}
+#: The kinds that a user may type.
+KINDS = ("number", "comma", "time", "category", "date", *TEXTS)

@@ -190,6 +190,17 @@ def test_a_student_reads_files_as_those_of_its_run(tmp_path: Path, encoding: str
     assert read.to_dict("list") == public.to_dict("list")
 
 
+def test_columns_are_read_from_json_of_0_2_0() -> None:
+    """That version wrote the fields of all kinds for each column."""
+    public = _records(60, 0)[["age", "ward", "admitted"]].assign(note=_notes(60, 0))
+    encoder = fit_encoder(public, {"note": "text"}, 32, [])
+    assert {column.kind for column in encoder.columns} == {"number", "category", "date", "text"}
+    fields = "format parts mean spread values weights other missing given"
+    record = json.loads(json.dumps(encoder.as_dict()))
+    record["columns"] = [dict.fromkeys(fields.split()) | column for column in record["columns"]]
+    assert TableEncoder.from_dict(record) == encoder
+
+
 @parametrize("second", ['"{}', '{}"'])
 @parametrize(("key", "name"), [*zip(SPLITS, FILES_OF_SPLITS, strict=True)])
 def test_a_quotation_mark_takes_no_other_rows(
