@@ -14,7 +14,7 @@ import nzc
 HOME = Path(nzc.__file__).parent
 #: At most so many thousands of nodes of the syntax tree, which no formatter changes: of accounting
 #: and mechanisms, of all else, and of the tests.
-SIZES = {"science": 41.9, "else": 121.1, "tests": 119.3}
+SIZES = {"science": 41.8, "else": 124.8, "tests": 121.2}
 #: At most so many of each in a thousand lines of code, and in a thousand functions.
 DENSITY = {
     "conditional": 12,

@@ -96,6 +96,11 @@ def build(cfg: DictConfig, group: str, chosen: str = "none") -> Any:
     return built
 
 
+def build_key(cfg: DictConfig, key: str) -> Any:
+    """Return the object that the value of a key describes."""
+    return _built(plain(OmegaConf.select(cfg, key)), key)
+
+
 def build_metrics(cfg: DictConfig) -> tuple[OwnMetric, ...]:
     """Return the user's own metrics. Nothing is imported where there are none."""
     nodes = plain(cfg.metrics) or {}

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from copy import deepcopy
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -12,10 +13,10 @@ from nzc.accounting import sanitised
 from nzc.accounting.calibration import calibrate_noise
 from nzc.accounting.data_independent import FREE
 from nzc.accounting.epsilon import SANITISED
-from nzc.app.build import build, build_metrics, check_config, plain
+from nzc.app.build import build, build_key, build_metrics, check_config, plain
 from nzc.app.config import name_of_people, names_of
 from nzc.app.keys import refuse_unknown_keys
-from nzc.data import LABEL
+from nzc.data import LABEL, Dataset
 from nzc.data.cache import check_data
 from nzc.mechanisms import Adjacency, GroundTruth, Mechanism
 from nzc.privacy.promise import Policy
@@ -26,6 +27,7 @@ from nzc.runs.prepare import Parts, load_for
 from nzc.runs.publishable import own_names
 from nzc.saying import say
 from nzc.storage.predictions import PredictionStore
+from nzc.training.trainer import TrainerSettings
 from nzc.validation import InputError, Tree, typed, within
 
 #: How often audit=true runs the mechanism.
@@ -43,15 +45,19 @@ def build_components(cfg: DictConfig, choices: Tree, figures: bool) -> Parts:
     refuse_unknown_keys(cfg)
     check_config(cfg)
     metrics = build_metrics(cfg)
+    store = PredictionStore(Path(cfg.paths.store).absolute(), cfg.wait, cfg.paths.ledger)
+    trainer = build(cfg, "trainer")
     dataset = build(cfg, "dataset", choices["dataset"])
-    if dataset is not None:
-        check_data(dataset, cfg.queries)
-    protocol = build(cfg, "teachers")
-    if cfg.figures is not None:
-        figures = cfg.figures
     representation = None
     if dataset is not None:
-        representation = build(cfg, "representation", choices["representation"])
+        dataset, rest = in_public_space(cfg, dataset, store, trainer)
+        check_data(dataset, cfg.queries)
+        representation = build(rest, "representation", choices["representation"])
+    protocol = build(cfg, "teachers")
+    if dataset is not None and rest is not cfg and "representation" in protocol.unused:
+        representation = None  # its encoder is used, by the dataset
+    if cfg.figures is not None:
+        figures = cfg.figures
 
     def rows() -> int:
         splits = load_for(dataset, protocol, choices["dataset"])
@@ -75,13 +81,42 @@ def build_components(cfg: DictConfig, choices: Tree, figures: bool) -> Parts:
         policy=policy,
         selection=selection,
         student=build(cfg, "student", choices["student"]),
-        trainer=build(cfg, "trainer"),
-        store=PredictionStore(Path(cfg.paths.store).absolute(), cfg.wait, cfg.paths.ledger),
+        trainer=trainer,
+        store=store,
         data_name=name_of_people(cfg),
         own_names=own_names(cfg.dataset, names["dataset"]),
         figures=figures,
         metrics=metrics,
     )
+
+
+def in_public_space(
+    cfg: DictConfig, dataset: Dataset, store: PredictionStore, trainer: TrainerSettings
+) -> tuple[Dataset, DictConfig]:
+    """Return the dataset in the space of a pretrained encoder, if there is one, and what is left.
+
+    The encoder then is the dataset's, and no longer the representation's: all learn in its space.
+    """
+    if OmegaConf.select(cfg, "representation.encoder.model") is None:
+        return dataset, cfg
+    from nzc.data.table import Table
+    from nzc.representation.pretrained import EncodedDataset, Pretrained, StoredSentences
+
+    encoded: Dataset
+    if isinstance(dataset, Table):
+        model = build_key(cfg, "representation.encoder.model")
+        with within("representation.encoder"):
+            encoded = replace(dataset, texts=StoredSentences(model, store))
+    else:
+        encoder = build_key(cfg, "representation.encoder")
+        if not isinstance(encoder, Pretrained):
+            return dataset, cfg
+        encoded = EncodedDataset(
+            rows=dataset, encoder=encoder, store=store, trainer=trainer, unit=dataset.unit
+        )
+    rest = OmegaConf.merge(cfg, {"representation": {"encoder": None}})
+    assert isinstance(rest, DictConfig)
+    return encoded, rest
 
 
 def build_policy(cfg: DictConfig, protocol: Protocol, rows: Callable[[], int]) -> Policy:

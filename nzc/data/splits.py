@@ -95,6 +95,20 @@ class Units:
 
 
 @dataclass(frozen=True, repr=False)
+class Space:
+    """What turned images into vectors, which are the rows of all splits.
+
+    image        one of the images
+    preparation  what was applied to the images of the file
+    network      images as networks take them → vectors
+    """
+
+    image: AnyArray
+    preparation: Standardizer | Pixels | None
+    network: Any
+
+
+@dataclass(frozen=True, repr=False)
 class DataSplits:
     """A dataset: records to learn from, rows that may be asked, rows that only measure accuracy.
 
@@ -106,6 +120,7 @@ class DataSplits:
     ids           [public] the user's own names of the public rows
     id_column     the column of a table that has these names
     encoder       what turned the user's columns into features
+    space         what turned the user's images into vectors
     private_file  SHA-256 that identifies the records in place of rows
     public_files  SHA-256 of files with public rows only, by name
     asked         the public rows that the teachers label; None: all of them
@@ -126,6 +141,7 @@ class DataSplits:
     ids: AnyArray | None = None
     id_column: str | None = None
     encoder: "TableEncoder | None" = None
+    space: Space | None = None
     private_file: str | None = None
     public_files: dict[str, str] = field(default_factory=dict)
     asked: Ints | None = None

@@ -17,6 +17,7 @@ import pandas as pd
 
 from nzc.data.hashing import keys_of
 from nzc.data.rows import FileRows, gather
+from nzc.data.sentences import Sentences
 from nzc.data.splits import (
     SPLITS,
     Dataset,
@@ -74,6 +75,7 @@ class Table(Dataset):
     skip: CountOrZero = 0
     quoting: Literal["minimal", "none"] = "minimal"
     overlap: Overlap = "refuse"
+    texts: Sentences | None = None
 
     def __post_init__(self) -> None:
         check_names(self.classes)
@@ -380,7 +382,7 @@ class Table(Dataset):
         _ = self._classes  # InputError: a file is wrong
         inputs = public.drop(columns=[*self._named, *self.drop], errors="ignore")
         try:
-            encoder = fit_encoder(inputs, self.kinds, self.categories, self._missing)
+            encoder = fit_encoder(inputs, self.kinds, self.categories, self._missing, self.texts)
         except ColumnError as error:
             raise self.refused(
                 "public", f"must have the given kinds of columns: {error}"
@@ -400,8 +402,20 @@ class Table(Dataset):
             say(f"{kind}: {shortened(', '.join(names))}")
         for name, why in encoder.unused.items():
             say(f"{name} is not used: {why}")
+        self._say_texts(kinds)
         warnings = tuple(doubts(inputs, encoder, self.group is not None))
         return replace(encoder, **self._csv), warnings
+
+    def _say_texts(self, kinds: Mapping[str, list[str]]) -> None:
+        """Say what else free text may be, by the names of columns by kind.
+
+        InputError: there is a sentence encoder, and no free text.
+        """
+        if self.texts is not None and "vectors" not in kinds:
+            allowed = "must be left out: no column is free text; dataset.columns names one"
+            raise InputError("representation.encoder.model", self.texts.name, allowed)
+        if "text" in kinds:
+            say("representation=pretrained takes what texts mean, too, by a sentence encoder")
 
     def _encoded(self, key: str, encoder: TableEncoder, admitted: Bools) -> AnyArray | FileRows:
         """Return the features of the admitted rows of a file; what does not fit is missing."""

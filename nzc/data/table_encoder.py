@@ -1,7 +1,7 @@
 """Read tables, and turn their records into features.
 
 Students are published with this file: it needs NumPy and pandas only, and pyarrow for Parquet and
-Arrow files.
+Arrow files. For texts as vectors it needs sentences.py too.
 """
 
 import csv
@@ -531,7 +531,7 @@ class Text(Scaled):
         places = {piece: place for place, piece in enumerate(self.values)}
         of_words: dict[str, list[int]] = {}
         codes, unique = distinct(values)
-        rows = np.full((len(unique), len(self.parts)), np.nan)
+        rows = np.full((len(unique), weights.shape[1] - 1), np.nan)
         for row, text in zip(rows, written(unique), strict=True):
             if text is None:
                 continue
@@ -548,12 +548,43 @@ class Text(Scaled):
         return rows[codes]
 
 
+@dataclass(frozen=True, kw_only=True)
+class Vectors(Text):
+    """A column of free text as vectors of a sentence encoder, and as pieces of words beside them.
+
+    Sentence encoders know what words mean, and pieces how they are written.
+
+    model   name of the encoder (`sentences.Sentences`), and `digest` of its weights
+    """
+
+    kind = "vectors"
+    model: str
+    digest: str
+
+    def numbers(self, values: pd.Series) -> Array:
+        """Return vectors and pieces, float64 [rows, parts]. ColumnError: there is no encoder."""
+        from nzc.data.sentences import ModelError, loaded
+
+        pieces = super().numbers(values)
+        codes, unique = distinct(values)
+        texts = written(unique)
+        present = texts.notna()
+        rows = np.full((len(unique), len(self.parts) - pieces.shape[1]), np.nan)
+        if present.any():
+            try:
+                rows[present] = loaded(self.model, self.digest)(list(texts[present]))
+            except ModelError as error:
+                raise ColumnError(f"column {self.name}: {error}") from error
+        return np.hstack([rows[codes], pieces])
+
+
 #: The class of each kind of column.
 _KINDS: dict[str, type[Column]] = {
     "number": Number,
     "category": Category,
     "date": Date,
     "text": Text,
+    "vectors": Vectors,
 }
 
 

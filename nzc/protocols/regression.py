@@ -2,25 +2,46 @@
 
     E_public[(softmax(Wφ) − g) ⊗ φ] = E_private[(y − g) ⊗ φ], which is released with noise
 
+g are the shares of the classes. Where noise is small, public rows err more than noise does about
+what is the same on both sides. Then the sums are released again, with the probabilities of the last
+model in the place of g: both sides are nearly 0, and a difference of the rows matters little.
+
 Everything here is post-processing of released sums, so it costs nothing further. The field calls it
 sufficient statistic perturbation (Ferrando and Sheldon 2025, arXiv 2405.15002); here public rows
 replace every other statistic, so noise touches features × classes numbers only.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
 from scipy.special import softmax
 
-from nzc.protocols.vectors import PrivateSums, code_reach, counts_reach, members_of, scale_of
+from nzc.protocols.vectors import (
+    PrivateSums,
+    Recentred,
+    code_reach,
+    contrasts,
+    counts_reach,
+    members_of,
+    scale_of,
+)
 from nzc.streams import Stream
 from nzc.types import Floats, Ints
 
+#: So often are the sums released where noise is small.
+_RELEASES = 3
 #: Widths of the prior of weights, among which the released matrix chooses.
 _WIDTHS = np.geomspace(0.03, 300, 60)
 #: Of the prior of the intercepts, around those of the guess.
 _FREE = 3.0
+#: The prior deviation of a weight grows like this power of the variance along its axis: classes
+#: differ most along the axes on which public rows differ most.
+_STEEPNESS = 0.1
+#: The means of public rows err by more than as many other rows would, because weights are fitted to
+#: them: twice is what Akaike's criterion takes.
+_FITTED = 2.0
 #: How often labels of public persons are drawn, to know how much of their vectors is cut. The model
 #: decides the labels, so both are found in turn, until probabilities change by less than _STILL.
 _DRAWS = 4
@@ -83,6 +104,21 @@ class ReleasedCounts:
         """The vector of each class [classes, classes − 1], the label less the guess."""
         return (np.eye(len(self.counts)) - self.guess) @ contrasts(len(self.counts))
 
+    def releases(self, public: PublicRows, sigma: float) -> int:
+        """Return how often the matrix is released: again where the public rows err more than noise.
+
+        Persons' vectors are cut together, so the codes of one depend on the labels of others: they
+        are released once.
+
+        sigma  of the noise in vectors of length 1
+        """
+        code = self.code
+        noise_std = sigma * code_reach(code, labels_only=False) / self.total
+        error = (public.features**2).mean() * (self.guess @ code**2).mean() / len(public.features)
+        if public.persons is None and noise_std**2 < error:
+            return _RELEASES
+        return 1
+
 
 @dataclass(frozen=True, repr=False)
 class ReleasedMoments:
@@ -90,14 +126,26 @@ class ReleasedMoments:
 
     means: Floats  # [features, columns]
     noise_std: float  # of one mean
+    centred: Recentred  # the labels of public rows as those of records were
 
     @classmethod
     def of(
-        cls, released: Ints, noise_std: float, counts: ReleasedCounts, labels_only: bool
+        cls,
+        released: Ints,
+        noise_std: float,
+        counts: ReleasedCounts,
+        labels_only: bool,
+        centre: Floats | None = None,
     ) -> "ReleasedMoments":
-        """Return the means of what was released in multiples of 1/UNIT, as with the counts."""
+        """Return the means of what was released in multiples of 1/UNIT, as with the counts.
+
+        centre  of public rows as of records (`PrivateSums.matrix`); None: the guess
+        """
         scale = scale_of(released.size, code_reach(counts.code, labels_only)) * counts.total
-        return cls(released / scale, noise_std / scale)
+        if centre is None:
+            centre = counts.guess
+        centred = Recentred(centre, code_reach(counts.code, labels_only=False))
+        return cls(released / scale, noise_std / scale, centred)
 
 
 @dataclass(frozen=True, repr=False)
@@ -113,16 +161,24 @@ class LinearModel:
 
 
 def fit(
-    public: PublicRows, counts: ReleasedCounts, moments: ReleasedMoments, seed: int
+    public: PublicRows,
+    counts: ReleasedCounts,
+    moments: Sequence[ReleasedMoments],
+    seed: int,
+    start: LinearModel | None = None,
 ) -> LinearModel:
     """Return the softmax regression that public rows, sums and the known noise determine.
 
-    seed  of drawn labels, which tell how much of persons' vectors is cut
+    seed   of drawn labels, which tell how much of persons' vectors is cut
+    start  a model that is nearly right; None: none is known
     """
     equation = _Equation(public.features, counts, moments)
     probs = np.tile(counts.guess, (len(public.features), 1))
     kept = np.ones_like(probs)
-    model = equation.solve(kept, equation.most_varying)
+    varying = equation.most_varying
+    if start is not None:
+        varying = equation.varying(start.probabilities(public.features))
+    model = equation.solve(kept, varying, start)
     for _ in range(_ROUNDS):
         before = probs
         probs = model.probabilities(public.features)
@@ -140,23 +196,26 @@ def fit(
 class _Equation:
     """The likelihood equation, solved as a least-squares problem: residuals by their noise.
 
-    |E_public[φ ⊗ code·p] − M|²/s² + |W|²/τ², in the directions in which public rows vary. The
-    intercepts follow from the class counts in the same way.
+    Σ |E_public[φ ⊗ code·p] − M|²/s² + |W|²/τ², over all releases of M, in the directions in which
+    public rows vary. The intercepts follow from the class counts in the same way.
     """
 
-    def __init__(self, features: Floats, counts: ReleasedCounts, moments: ReleasedMoments) -> None:
+    def __init__(
+        self, features: Floats, counts: ReleasedCounts, moments: Sequence[ReleasedMoments]
+    ) -> None:
         self.counts = counts
-        self.noise_std = moments.noise_std
+        self.moments = moments
         self.contrasts = contrasts(len(counts.counts))
         spread, directions = np.linalg.eigh(features.T @ features / len(features))
         self.spread = spread.clip(0)
         self.directions = directions
         self.rows = np.column_stack([features @ directions, np.ones(len(features))])
-        self.means = directions.T @ moments.means
+        self.means = [directions.T @ each.means for each in moments]
+        self.steepness = (self.spread / self.spread.max()) ** _STEEPNESS
         self.width = self._width()
 
     def _width(self) -> float:
-        """Return the width τ of the prior under which the released matrix is the likeliest.
+        """Return the width τ of the prior under which the first matrix is the likeliest.
 
         To first order in W the matrix is N(0, τ²λ²a² + s²) in each direction, λ being the variance
         of public rows and a that of labels.
@@ -164,37 +223,61 @@ class _Equation:
         guess = self.counts.guess
         labels = self.contrasts.T @ (np.diag(guess) - np.outer(guess, guess)) @ self.contrasts
         variances, directions = np.linalg.eigh(labels)
-        squares = (self.means @ directions) ** 2
-        slopes = np.outer(self.spread, variances)
-        expected = [(width * slopes) ** 2 + self.noise_std**2 for width in _WIDTHS]
+        squares = (self.means[0] @ directions) ** 2
+        slopes = np.outer(self.spread * self.steepness, variances)
+        expected = [(width * slopes) ** 2 + self.moments[0].noise_std ** 2 for width in _WIDTHS]
         likelihoods = [-(np.log(v) + squares / v).sum() for v in expected]
         return float(_WIDTHS[int(np.argmax(likelihoods))])
 
     def widen(self, model: LinearModel, probs: Floats, varying: Floats) -> None:
         """Set the width to the mean square of the weights that data decide (MacKay 1992)."""
         slopes = (self.rows**2).T @ (probs @ self.contrasts**2 - (probs @ self.contrasts) ** 2)
-        told = (slopes[:-1] / len(probs)) ** 2 / (self.noise_std**2 + varying[:-1] / len(probs))
-        decided = (told / (told + self.width**-2.0)).sum()
-        weights = self.directions.T @ model.weights
+        precision = self.precisions(varying).sum(axis=0)
+        told = (slopes[:-1] / len(probs)) ** 2 * precision
+        decided = (told / (told + self.prior**-2.0)).sum()
+        weights = self.directions.T @ model.weights / self.steepness[:, None]
         width = np.sqrt((weights**2).sum() / max(decided, 1e-9))
         self.width = float(np.clip(width, _WIDTHS[0], _WIDTHS[-1]))
 
     @property
-    def most_varying(self) -> Floats:
-        """The variance of a row's vector where a row tells its class, [features + 1, columns]."""
-        return np.outer(np.append(self.spread, 1.0), self.counts.guess @ self.counts.code**2)
+    def prior(self) -> Floats:
+        """The standard deviations of the weights, [features, 1]."""
+        return self.width * self.steepness[:, None]
 
-    def varying(self, probs: Floats) -> Floats:
-        """Return the variance of public rows' vectors at class probabilities, alike."""
-        vectors = probs @ self.counts.code
-        means = self.rows.T @ vectors / len(vectors)
-        return (self.rows**2).T @ vectors**2 / len(vectors) - means**2
+    def precisions(self, varying: Floats) -> Floats:
+        """Return those of the means that each release tells, [releases, features, columns].
+
+        All releases are compared with the same public rows, so their errors do not average out.
+        """
+        noise = np.array([each.noise_std for each in self.moments])[:, None, None]
+        errors = _FITTED * len(self.moments) * varying[:, :-1] / len(self.rows)
+        return np.asarray(1 / (noise**2 + errors))
+
+    @property
+    def most_varying(self) -> Floats:
+        """The variance of a row's vector where a row tells its class, alike for all releases."""
+        spread = np.append(self.spread, 1.0)
+        most = np.outer(spread, self.counts.guess @ self.counts.code**2)
+        return np.stack([most] * len(self.moments))
+
+    def varying(self, kept: Floats) -> Floats:
+        """Return the variance of public rows' vectors, [releases, features + 1, columns].
+
+        kept  [rows, classes] probabilities times the shares of a row's vector that are left
+        """
+        found = []
+        for each in self.moments:
+            vectors = each.centred.codes(kept)
+            means = self.rows.T @ vectors / len(vectors)
+            found.append((self.rows**2).T @ vectors**2 / len(vectors) - means**2)
+        return np.stack(found)
 
     def solve(self, kept: Floats, varying: Floats, start: LinearModel | None = None) -> LinearModel:
         """Return the model.
 
         kept     [rows, classes] the share of a row's vector that is left if it has that class
-        varying  [features + 1, columns] variance of a public row's vector: their mean errs too
+        varying  [releases, features + 1, columns] variance of a public row's vector: their means
+                 err too
         start    where to start; None: the same probabilities everywhere
         """
         from scipy.optimize import minimize  # takes a fifth of a second to import
@@ -204,15 +287,13 @@ class _Equation:
         rows = len(self.rows)
         features = self.rows[:, :-1]
         columns = self.contrasts.shape[1]
-        noise = np.append(
-            np.full(len(self.spread), self.noise_std), counts.noise_std / counts.total
-        )
-        precision = 1 / (noise[:, None] ** 2 + varying / rows)
-        prior = np.append(np.full(len(self.spread), self.width), _FREE)[:, None] ** -2.0
-        shares = counts.counts / counts.total
-        target = np.vstack([self.means, (shares - counts.guess) @ self.contrasts])
+        precisions = self.precisions(varying)
+        of_counts = 1 / ((counts.noise_std / counts.total) ** 2 + varying[0, -1] / rows)
+        prior = np.vstack([self.prior, [[_FREE]]]) ** -2.0
+        shares = (counts.counts / counts.total - counts.guess) @ self.contrasts
         variance = np.trace(code.T @ (counts.guess[:, None] * code)) / columns
         slopes = np.append(self.spread, 1.0)[:, None] * variance
+        precision = np.vstack([precisions.sum(axis=0), of_counts])
         scale = (precision * slopes**2 + prior) ** -0.5  # makes all directions alike to the solver
         centre = np.zeros((len(scale), columns))
         centre[-1] = np.log(counts.guess) @ self.contrasts
@@ -220,13 +301,17 @@ class _Equation:
         def loss(point: Floats) -> tuple[float, Floats]:
             weights = point.reshape(centre.shape) * scale
             probs = softmax(self.rows @ weights @ self.contrasts.T, axis=1)
-            residual = features.T @ (probs * kept @ code) / rows
-            residual = np.vstack([residual, probs.mean(axis=0) @ code]) - target
             apart = weights - centre
-            value = (precision * residual**2).sum() + (prior * apart**2).sum()
+            residual = probs.mean(axis=0) @ code - shares
+            value = (prior * apart**2).sum() + (of_counts * residual**2).sum()
             # The gradient, from residuals back to probabilities, logits and weights.
-            push = precision * residual
-            by_class = (features @ push[:-1] @ code.T) * kept + push[-1] @ code.T
+            by_class = np.tile(code @ (of_counts * residual), (rows, 1))
+            for each, means, precision in zip(self.moments, self.means, precisions, strict=True):
+                vectors = each.centred.codes(probs * kept)
+                residual = features.T @ vectors / rows - means
+                value += (precision * residual**2).sum()
+                push = features @ (precision * residual)
+                by_class += kept * each.centred.by_class(push)
             by_logit = probs * (by_class - (probs * by_class).sum(axis=1, keepdims=True)) / rows
             gradient = self.rows.T @ by_logit @ self.contrasts + prior * apart
             return value / 2, (gradient * scale).ravel()
@@ -272,9 +357,3 @@ def shares_kept(
         lengths = whole + 2 * (inner - own) + squares[:, None] * apart
         kept += np.minimum(1, longest / np.sqrt(np.maximum(lengths, longest**2))) / _DRAWS
     return kept
-
-
-def contrasts(classes: int) -> Floats:
-    """Return an orthonormal basis [classes, classes − 1] of all that adds to 0 over the classes."""
-    basis, _ = np.linalg.qr(np.eye(classes) - 1 / classes)
-    return basis[:, :-1]

@@ -15,7 +15,7 @@ from nzc.planning.advice import about_delta, about_sums
 from nzc.privacy.promise import Policy, Promise
 from nzc.privacy.session import Session
 from nzc.protocols.base import Data, Protocol, Released
-from nzc.protocols.regression import PublicRows, ReleasedCounts, ReleasedMoments, fit
+from nzc.protocols.regression import LinearModel, PublicRows, ReleasedCounts, ReleasedMoments, fit
 from nzc.protocols.task import Task
 from nzc.protocols.vectors import PrivateSums, counts_reach
 from nzc.representation import Placement
@@ -76,7 +76,8 @@ class RecordSums(Protocol):
         splits = data.splits
         units = splits.units
         with stage("representation"):
-            bounded = Bounded(nn.Flatten(), splits.pool)
+            noise_std = _sigma(session.promise) / splits.unit_count
+            bounded = Bounded(nn.Flatten(), splits.pool, noise_std)
             place = Placement(bounded)
             public = PublicRows(place(splits.pool), splits.persons)
             features = place.all(splits.private.x)
@@ -93,7 +94,11 @@ class RecordSums(Protocol):
     def release(
         self, taught: _Features, data: Data, session: Session, probs: Floats | None
     ) -> Released:
-        """Release the class counts, which decide how the matrix is centred, and then the matrix."""
+        """Release the class counts, which decide how the matrix is centred, and then the matrix.
+
+        Where public rows err more than noise does, the matrix is released again, centred by the
+        model so far.
+        """
         from torch import nn
 
         from nzc.students.linear import LinearNetwork
@@ -101,12 +106,25 @@ class RecordSums(Protocol):
         public = taught.public
         sums = taught.sums
         noise_std = _sigma(session.promise) * UNIT
-        rest = 1 - COUNTS_SHARE
         noisy = session.add_noise(sums.class_counts(), COUNTS_SHARE)
         counts = ReleasedCounts.of(noisy, noise_std / COUNTS_SHARE**0.5, sums)
-        noisy = session.add_noise(sums.matrix(counts.code), rest)
-        moments = ReleasedMoments.of(noisy, noise_std / rest**0.5, counts, sums.labels_only)
-        model = fit(public, counts, moments, session.policy.seed)
+        number = counts.releases(public, _sigma(session.promise))
+        share = (1 - COUNTS_SHARE) / number
+        moments: list[ReleasedMoments] = []
+        model: LinearModel | None = None
+        of_records = of_public = None
+        for _ in range(number):
+            if model is not None:
+                of_records = model.probabilities(sums.bounded)
+                of_public = model.probabilities(public.features)
+            noisy = session.add_noise(sums.matrix(counts.code, of_records), share)
+            moments.append(
+                ReleasedMoments.of(
+                    noisy, noise_std / share**0.5, counts, sums.labels_only, of_public
+                )
+            )
+            model = fit(public, counts, moments, session.policy.seed, model)
+        assert model is not None
 
         rows = data.choose(session)
         probabilities = model.probabilities(public.features[: len(session.labels)])

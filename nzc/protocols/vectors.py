@@ -40,18 +40,24 @@ class PrivateSums:
         one_hot = np.eye(self.classes)[self.labels]
         return self._sum(ones, one_hot, counts_reach(self.most), self.most)[0]
 
-    def matrix(self, code: Floats) -> Ints:
+    def matrix(self, code: Floats, centre: Floats | None = None) -> Ints:
         """Return the sum of the units' matrices φ ⊗ code[y], [features, columns].
 
         A person's matrix is cut to the length of the longest one that a record may add.
 
-        code  [classes, columns]: a record adds its features times the row of its class
+        code    [classes, columns]: a record adds its features times the row of its class
+        centre  [records, classes] class probabilities by a public model, which `Recentred` puts in
+                the place of those in the code; None: the code as it is
         """
-        longest = None
-        if self.most is not None:
-            longest = code_reach(code, labels_only=False)
+        longest = code_reach(code, labels_only=False)
+        factors = code[self.labels]
+        if centre is not None:
+            factors = Recentred(centre, longest).codes(np.eye(self.classes)[self.labels])
         return self._sum(
-            self._bounded, code[self.labels], code_reach(code, self.labels_only), longest
+            self.bounded,
+            factors,
+            code_reach(code, self.labels_only),
+            None if self.most is None else longest,
         )
 
     @property
@@ -60,7 +66,8 @@ class PrivateSums:
         return len(self.labels) if self.persons is None else int(self.persons.max()) + 1
 
     @cached_property
-    def _bounded(self) -> Floats:
+    def bounded(self) -> Floats:
+        """The features of length 1 at most."""
         with np.errstate(over="ignore", invalid="ignore"):
             lengths = np.linalg.norm(self.features, axis=1, keepdims=True)
             bounded = self.features / np.maximum(1, lengths)
@@ -106,6 +113,45 @@ def scale_of(numbers: int, reach: float) -> float:
     1 that is left is far more than float64 may be wrong by. Proof: docs/proofs.md, "Sums".
     """
     return float((UNIT - np.sqrt(numbers) / 2 - 1) / reach)
+
+
+def contrasts(classes: int) -> Floats:
+    """Return an orthonormal basis [classes, classes − 1] of all that adds to 0 over the classes."""
+    basis, _ = np.linalg.qr(np.eye(classes) - 1 / classes)
+    return basis[:, :-1]
+
+
+@dataclass(frozen=True, repr=False)
+class Recentred:
+    """The codes of labels less a model's probabilities.
+
+    centre   [rows, classes] or [classes], the model's probabilities
+    longest  so long is a code at most, whatever the label: a row where one could be longer counts
+             less, by a factor that depends on its features alone. So the codes of a row still add
+             to 0 where the model is right.
+    """
+
+    centre: Floats
+    longest: float
+
+    @cached_property
+    def _factors(self) -> Floats:
+        squares = 1 - 2 * self.centre.min(axis=-1) + (self.centre**2).sum(axis=-1)
+        factors = np.minimum(1, self.longest / np.sqrt(squares))
+        return np.asarray(factors[..., None])
+
+    def codes(self, labels: Floats) -> Floats:
+        """Return the codes [rows, classes − 1] of labels.
+
+        labels  [rows, classes] one-hot, or class probabilities, or shares of them that are kept
+        """
+        apart = labels - labels.sum(axis=1, keepdims=True) * self.centre
+        return np.asarray(self._factors * (apart @ contrasts(apart.shape[1])))
+
+    def by_class(self, slopes: Floats) -> Floats:
+        """Return the slopes by labels [rows, classes], given those by codes: the transpose."""
+        slopes = self._factors * (slopes @ contrasts(slopes.shape[1] + 1).T)
+        return np.asarray(slopes - (slopes * self.centre).sum(axis=1, keepdims=True))
 
 
 def counts_reach(most: float | None) -> float:

@@ -184,7 +184,7 @@ def _contents(run: FinishedRun, name: str, total: Total) -> dict[str, bytes]:
     """Return the files of the published folder by name; `name` and `total` are of the people."""
     texts = statement(run.result, run.config.budget.epsilon, run.released, name, total)
     if STUDENT in run.released:
-        texts |= student_code()
+        texts |= student_code(json.loads(run.released[STUDENT_INPUT]))
     return run.released | {file: text.encode() for file, text in texts.items()}
 
 

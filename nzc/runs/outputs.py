@@ -1,5 +1,6 @@
 """What a run leaves for others: the released labels, the student, and its predictions."""
 
+import re
 from collections.abc import Mapping, Sequence
 from importlib.metadata import version
 from pathlib import Path
@@ -114,7 +115,13 @@ def _write_student(folder: Path, splits: DataSplits, student: FittedStudent) -> 
     from nzc.students import export, exported  # import torch
 
     preparation = splits.preparation
-    row = preparation or splits.public.x[0]  # either has shape and type
+    rows = splits.public.x
+    space = splits.space
+    if space is not None:  # it takes images, too
+        preparation = space.preparation
+        rows = space.image[None]
+        student = export.behind(space.network, student)
+    row = preparation or rows[0]  # either has shape and type
     array = {"shape": row.shape, "dtype": row.dtype}
     if isinstance(preparation, Pixels):
         array["range"] = preparation.levels
@@ -123,21 +130,26 @@ def _write_student(folder: Path, splits: DataSplits, student: FittedStudent) -> 
     about = exported.describe(names, splits.encoder, array, splits.id_column, weights)
     write_private(folder / STUDENT_INPUT, about)
     with optional(STUDENT):
-        export.write_student(folder / STUDENT, student, splits.public.x, preparation)
+        export.write_student(folder / STUDENT, student, rows, preparation)
 
 
-def student_code() -> dict[str, str]:
-    """Return the files that run an exported student without nzc, by name."""
-    predict = (_HOME / "students/exported.py").read_text(encoding="utf-8")
-    needs = [
-        f"{name}=={version(name).partition('+')[0]}\n"
-        for name in ("torch", "numpy", "pandas", "pyarrow")
-    ]
-    return {
-        "predict.py": predict.replace("from nzc.data.table_encoder", "from table_encoder"),
-        "table_encoder.py": (_HOME / "data/table_encoder.py").read_text(encoding="utf-8"),
-        "requirements.txt": "".join(needs),
+def student_code(about: Tree) -> dict[str, str]:
+    """Return the files that run an exported student without nzc, by name.
+
+    about  its student.json, which says whether it needs a model that others trained
+    """
+    files = {"predict.py": "students/exported.py", "table_encoder.py": "data/table_encoder.py"}
+    packages = ["torch", "numpy", "pandas", "pyarrow"]
+    columns = about["columns"] or {"columns": []}
+    if any(column["kind"] == "vectors" for column in columns["columns"]):
+        files["sentences.py"] = "data/sentences.py"
+        packages.append("sentence-transformers")
+    needs = [f"{name}=={version(name).partition('+')[0]}\n" for name in packages]
+    texts = {name: (_HOME / path).read_text(encoding="utf-8") for name, path in files.items()}
+    code = {
+        name: re.sub(r"from nzc\.(data|students)\.", "from ", text) for name, text in texts.items()
     }
+    return code | {"requirements.txt": "".join(needs)}
 
 
 def _predictions(

@@ -1,6 +1,7 @@
 """Export the student to one file that loads without nzc, and without running a pickle."""
 
 import warnings
+from dataclasses import replace
 from io import BytesIO
 from pathlib import Path
 
@@ -47,6 +48,11 @@ class RawInput(nn.Module):
             x = as_input(x)
         logits: Tensor = self.classifier(x.nan_to_num(0).clamp(-self.limit, self.limit))
         return logits
+
+
+def behind(network: nn.Module, student: FittedStudent) -> FittedStudent:
+    """Return the student for rows that this network turns into those that it has learned from."""
+    return replace(student, classifier=nn.Sequential(network, student.classifier))
 
 
 def write_student(

@@ -82,7 +82,8 @@ def _write_model(root: Path, folder: Path, run: str, model: str) -> None:
 
     `mlflow.pyfunc.save_model` writes the same, but is slow: it checks which packages are installed.
     """
-    code = student_code()
+    about = json.loads((folder / STUDENT_INPUT).read_text(encoding="utf-8"))
+    code = student_code(about)
     requirements = code.pop("requirements.txt")
     served = Path(__file__).with_name("served.py").read_text(encoding="utf-8")
     code["served.py"] = served.replace("from nzc.students.exported", "from predict")
@@ -96,7 +97,6 @@ def _write_model(root: Path, folder: Path, run: str, model: str) -> None:
     for name in (STUDENT, STUDENT_INPUT):
         copyfile(folder / name, root / "data" / name)
 
-    about = json.loads((folder / STUDENT_INPUT).read_text(encoding="utf-8"))
     described = Model(
         run_id=run, model_id=model, model_uuid=model, signature=ModelSignature(*_schemas(about))
     )

@@ -206,8 +206,16 @@ SUMS = ["recipe=near_zero_sums", *COMMON]
 FOLDER = ["dataset=folder", "dataset.path=images", "dataset.grey=true", "dataset.name=people"]
 IN_NPZ = (ROWS, ROLES == "private", _npz("role"))
 IN_TABLES = (ROWS, GROUPS % 10 < 5)
-#: A network that gives no finite number for some private rows.
-NETWORK = "import torch\ndef network():\n    return lambda x: torch.log(8 - x)\n"
+#: A network that gives no finite number for some private rows, and an encoder of texts.
+NETWORK = """
+import torch
+
+def network():
+    return lambda x: torch.log(8 - x)
+
+def letters():
+    return lambda texts: [[text.count(letter) for letter in "aeiounrs"] for text in texts]
+"""
 DP_SGD = "DP-SGD of groups"
 KINDS = {
     "Confident": Kind(
@@ -246,6 +254,12 @@ KINDS = {
     ),
     "sums of records": Kind(
         *IN_TABLES, _tables(), [*TABLE, *SUMS], NAMED, NEW_CLASS, rare=True
+    ),
+    "sums of texts by an encoder": Kind(
+        *IN_TABLES, _tables(),
+        [*TABLE, *SUMS, "representation=pretrained",
+         "representation.encoder.model={_target_: own.letters}"],
+        NAMED, NEW_CLASS, rare=True,
     ),
     "sums of labels": Kind(*IN_NPZ, [*DATA, *SUMS, "dataset.unit=label"], "4",
         {"label": 2, "values": 9 * ROWS[np.flatnonzero(ROLES == "private")[3]].values},
