@@ -5,6 +5,7 @@ name sentence-transformers.
 """
 
 from collections.abc import Callable, Sequence
+from functools import cache
 from hashlib import sha256
 from typing import Any
 
@@ -110,12 +111,13 @@ def loaded(name: str, digest: str) -> Sentences:
     return _LOADED[digest]
 
 
+@cache
 def _model(name: str) -> Any:
     try:
         import sentence_transformers
     except ImportError:
         raise ModelError(
-            f"{name} needs sentence-transformers: pip install 'nzc[text]', or sentence-transformers"
+            f"{name} needs sentence-transformers: pip install sentence-transformers"
         ) from None
     try:
         return sentence_transformers.SentenceTransformer(name)
@@ -127,6 +129,7 @@ def _model(name: str) -> Any:
         ) from None
 
 
+@cache
 def _digest(model: Any) -> str:
     digest = sha256(repr(model).encode())
     for name, weights in sorted(model.state_dict().items()):
