@@ -3,6 +3,7 @@
 import re
 from collections.abc import Mapping, Sequence
 from importlib.metadata import version
+from importlib.util import find_spec
 from pathlib import Path
 
 import numpy as np
@@ -143,7 +144,8 @@ def student_code(about: Tree) -> dict[str, str]:
     columns = about["columns"] or {"columns": []}
     if any(column["kind"] == "vectors" for column in columns["columns"]):
         files["sentences.py"] = "data/sentences.py"
-        packages.append("sentence-transformers")
+        if find_spec("sentence_transformers"):  # a function of one's own needs none
+            packages.append("sentence-transformers")
     needs = [f"{name}=={version(name).partition('+')[0]}\n" for name in packages]
     texts = {name: (_HOME / path).read_text(encoding="utf-8") for name, path in files.items()}
     code = {
