@@ -220,9 +220,10 @@ def _checked(file: Iterable[str], separator: str, cells: int, number: int) -> It
     number  of the last line before
     """
     mark = re.escape(separator)
-    quoted = '"[^"]*+(?:""[^"]*+)*+'
-    cell = f'(?: *+{quoted}"[^{separator}]*+|(?! *")[^{separator}]*+)'
-    opened = re.compile(rf"(?:{cell}{mark})*+ *+({quoted})\Z")
+    # Atomic groups: Python before 3.11.5 matches possessive quantifiers of groups wrongly.
+    quoted = '"(?>[^"]*)(?>(?:""(?>[^"]*))*)'
+    cell = f'(?:(?> *){quoted}"(?>[^{separator}]*)|(?! *")(?>[^{separator}]*))'
+    opened = re.compile(rf"(?>(?:{cell}{mark})*)(?> *)({quoted})\Z")
     in_sentences = separator in ",;"
     between = re.compile(rf"{mark}(?=\S)" if in_sentences else mark)
     least = 3 if in_sentences else 1
