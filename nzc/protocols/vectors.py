@@ -1,7 +1,7 @@
 """Records as vectors: each adds its features to the column of its class, in one matrix of sums."""
 
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cache, cached_property
 
 import numpy as np
 from scipy.sparse import csr_array
@@ -115,6 +115,7 @@ def scale_of(numbers: int, reach: float) -> float:
     return float((UNIT - np.sqrt(numbers) / 2 - 1) / reach)
 
 
+@cache
 def contrasts(classes: int) -> Floats:
     """Return an orthonormal basis [classes, classes − 1] of all that adds to 0 over the classes."""
     basis, _ = np.linalg.qr(np.eye(classes) - 1 / classes)

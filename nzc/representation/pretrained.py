@@ -165,7 +165,13 @@ class EncodedDataset(Dataset):
                         done(sum(map(len, found)))
             return np.concatenate(found)
 
-        request = describe({"encoder": self.encoder, "data": splits.digest})
+        request = describe(
+            {
+                "encoder": self.encoder,
+                "data": splits.digest,
+                "device": self.trainer.device_kind,
+            }
+        )
         vectors = self.store.fetch(request, place)
         private, public, test = np.split(vectors, np.cumsum([len(part) for part in parts])[:2])
         space = Space(splits.public.x[0], splits.preparation, self.encoder.vectors.cpu())
